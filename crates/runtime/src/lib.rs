@@ -1,0 +1,9 @@
+//! How any backend is driven.
+//!
+//! Knows: sessions, KV blocks, the prefix index, step scheduling, sampling policy, progress, metrics, the backend traits.
+//! Does not know: which backend, which model family, tokenizers, HTTP.
+
+pub mod backend;
+pub mod batch;
+pub mod progress;
+pub mod sampling;
