@@ -1,1 +1,39 @@
-//! placeholder
+//! Language models from Hugging Face-format checkpoints, for Rust programs.
+//!
+//! Knows: finding, inspecting, loading and unloading models; prompts, chats and sessions; options and where each value
+//! came from; streamed generations.
+//! Does not know: HTTP servers, terminals, kernels.
+//!
+//! One path through the house: a [`Library`] resolves a reference to a checkpoint and loads it; the [`Model`] turns a
+//! prompt or a chat into a [`Generation`]; the generation is read as an iterator, as an async stream, or whole.
+
+pub mod chat;
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod generation;
+pub mod hub;
+pub mod inspect;
+pub mod library;
+pub mod model;
+pub mod options;
+pub mod prompt;
+pub mod session;
+pub mod settings;
+
+pub use chat::{ChatMessage, ChatOptions, ChatRequest};
+pub use device::DeviceChoice;
+pub use error::{Error, Fate, Result};
+pub use foundation::{Bytes, DType, ModelId, TokenId};
+pub use generation::{
+    CancellationToken, Choice, FinishReason, Generation, GenerationEvent, Output, StopReason,
+    TokenLogprob, TopLogprob, Usage,
+};
+pub use inspect::{InspectReport, inspect};
+pub use library::{Library, LibraryOptions, LocalModel};
+pub use model::{Model, ModelInfo};
+pub use options::{GenerateOptions, ModelOptions};
+pub use prompt::Prompt;
+pub use runtime::progress::ProgressEvent;
+pub use session::{Session, SessionOptions};
+pub use settings::{Origin, Setting};

@@ -1,0 +1,47 @@
+//! Where a model is computed.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// The device that the user asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceChoice {
+    /// The best backend of this build that has a device; the effective settings say which and why.
+    #[default]
+    Auto,
+    /// The host's processor.
+    Cpu,
+    /// An NVIDIA GPU; an error where this build or this machine has none.
+    Cuda,
+}
+
+/// Every choice with its spelling.
+const TABLE: [(DeviceChoice, &str); 3] =
+    [(DeviceChoice::Auto, "auto"), (DeviceChoice::Cpu, "cpu"), (DeviceChoice::Cuda, "cuda")];
+
+impl DeviceChoice {
+    /// The spelling used by flags and files.
+    pub fn name(self) -> &'static str {
+        TABLE.iter().find(|row| row.0 == self).expect("every choice has a row in TABLE").1
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        TABLE
+            .iter()
+            .find(|row| row.1 == text)
+            .map(|row| row.0)
+            .ok_or_else(|| format!("unknown device {text:?}: auto, cpu or cuda"))
+    }
+}

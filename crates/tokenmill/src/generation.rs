@@ -1,0 +1,210 @@
+//! A generation under way: events as they come, or the whole.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use foundation::TokenId;
+use futures::Stream;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// What happens during a generation, in this order: one `Prompt`, any number of `Delta`s, one `Finished` for each choice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GenerationEvent {
+    /// The prompt has been taken in.
+    Prompt {
+        /// Its tokens.
+        tokens: Arc<[TokenId]>,
+        /// How many of them were found in the prefix cache.
+        cached_tokens: usize,
+        /// Log-probabilities of its tokens, where asked for; the first has none.
+        logprobs: Option<Vec<Option<TokenLogprob>>>,
+    },
+    /// A choice has grown.
+    Delta {
+        /// Which of the `n` choices.
+        choice: usize,
+        /// New text. Empty while a character is incomplete or a stop string may be beginning, and always where the
+        /// checkpoint has no tokenizer.
+        text: String,
+        /// New tokens.
+        tokens: Vec<TokenId>,
+        /// Their log-probabilities, one a token; empty where not asked for.
+        logprobs: Vec<TokenLogprob>,
+    },
+    /// A choice is complete.
+    Finished {
+        /// Which of the `n` choices.
+        choice: usize,
+        /// Why it ended.
+        reason: FinishReason,
+        /// What stopped it, where a stop string or one of `stop_token_ids` did.
+        stop_reason: Option<StopReason>,
+        /// What this choice took.
+        usage: Usage,
+    },
+}
+
+/// Why a choice ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// An end-of-text token, a stop token or a stop string.
+    Stop,
+    /// `max_tokens`, or the end of the context.
+    Length,
+    /// The caller cancelled it.
+    Cancelled,
+}
+
+/// What stopped a choice, where the request named it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum StopReason {
+    /// One of `stop_token_ids`.
+    Token(TokenId),
+    /// One of `stop`.
+    Text(String),
+}
+
+/// Tokens taken and made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens generated; those past a stop string do not count.
+    pub completion_tokens: usize,
+    /// Tokens of the prompt that were found in the prefix cache.
+    pub cached_tokens: usize,
+}
+
+/// One token's log-probability and its likeliest rivals.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TokenLogprob {
+    /// The token.
+    pub token: TokenId,
+    /// Its text alone; empty without a tokenizer.
+    pub text: String,
+    /// Its bytes alone, which need not be UTF-8; empty without a tokenizer.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability.
+    pub logprob: f32,
+    /// Its place among all tokens, 1 for the likeliest.
+    pub rank: u32,
+    /// The likeliest tokens, descending.
+    pub top: Vec<TopLogprob>,
+}
+
+/// A likely token and its log-probability.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TopLogprob {
+    /// The token.
+    pub token: TokenId,
+    /// Its text alone; empty without a tokenizer.
+    pub text: String,
+    /// Its bytes alone; empty without a tokenizer.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability.
+    pub logprob: f32,
+}
+
+/// A whole generation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Tokens of the prompt.
+    pub prompt: Arc<[TokenId]>,
+    /// Log-probabilities of the prompt's tokens, where asked for; the first has none.
+    pub prompt_logprobs: Option<Vec<Option<TokenLogprob>>>,
+    /// The continuations, `n` of them.
+    pub choices: Vec<Choice>,
+    /// All choices together; the prompt counts once.
+    pub usage: Usage,
+}
+
+/// A whole continuation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Its text; `None` where the checkpoint has no tokenizer.
+    pub text: Option<String>,
+    /// Its tokens.
+    pub tokens: Vec<TokenId>,
+    /// Their log-probabilities, one a token; empty where not asked for.
+    pub logprobs: Vec<TokenLogprob>,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// What stopped it, where a stop string or one of `stop_token_ids` did.
+    pub stop_reason: Option<StopReason>,
+}
+
+/// Cancels a generation from anywhere; every unfinished choice ends with [`FinishReason::Cancelled`].
+#[derive(Clone, Debug)]
+pub struct CancellationToken {}
+
+impl CancellationToken {
+    /// Cancels. The rows leave at the next step. Doing it twice, or after the end, does nothing.
+    pub fn cancel(&self) {}
+
+    /// Whether [`cancel`](Self::cancel) was called.
+    pub fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// A generation under way. Read it as an iterator (blocking), as a [`Stream`] (async), or whole with
+/// [`output`](Self::output) and [`text`](Self::text). Dropping it cancels what is not finished.
+///
+/// An `Err` item is the last one.
+#[derive(Debug)]
+pub struct Generation {}
+
+impl Generation {
+    /// The seed of the first choice; choice `i` draws from `seed + i`.
+    pub fn seed(&self) -> u64 {
+        0
+    }
+
+    /// The prompt's tokens.
+    pub fn prompt(&self) -> &Arc<[TokenId]> {
+        unreachable!("no engine is connected yet, so no generation exists")
+    }
+
+    /// A handle that cancels this generation from another thread or task.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        CancellationToken {}
+    }
+
+    /// Waits for the end. Blocks the thread.
+    pub fn output(self) -> Result<Output> {
+        Err(Error::Internal("engine not connected".into()))
+    }
+
+    /// Waits for the end.
+    pub async fn output_async(self) -> Result<Output> {
+        Err(Error::Internal("engine not connected".into()))
+    }
+
+    /// Waits for the end and gives the text of the first choice. Blocks the thread.
+    pub fn text(self) -> Result<String> {
+        Err(Error::Internal("engine not connected".into()))
+    }
+}
+
+impl Iterator for Generation {
+    type Item = Result<GenerationEvent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        None
+    }
+}
+
+impl Stream for Generation {
+    type Item = Result<GenerationEvent>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(None)
+    }
+}

@@ -1,0 +1,94 @@
+//! What a caller may ask for: of one generation, and of a model when it is loaded.
+
+use std::path::PathBuf;
+
+use foundation::{Bytes, DType, TokenId};
+
+/// What one generation is asked for. What is absent comes from the checkpoint's `generation_config.json`, then from the
+/// built-in defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GenerateOptions {
+    /// Most tokens to generate, at least 1. Built in: what the context still holds.
+    pub max_tokens: Option<u32>,
+    /// Tokens before which no stop token and no stop string ends the text. Built in: 0.
+    pub min_tokens: Option<u32>,
+    /// Divides the logits, 0 to 100; 0 is greedy. Built in: 1.
+    pub temperature: Option<f32>,
+    /// Keep the `k` likeliest tokens; 0: all. Built in: 0.
+    pub top_k: Option<u32>,
+    /// Keep the smallest set of tokens whose probability reaches `p`, above 0 up to 1. Built in: 1.
+    pub top_p: Option<f32>,
+    /// Keep tokens at least `min_p` times as likely as the likeliest, 0 to 1. Built in: 0.
+    pub min_p: Option<f32>,
+    /// Divides positive and multiplies negative logits of tokens seen in prompt or output, above 0. Built in: 1.
+    pub repetition_penalty: Option<f32>,
+    /// Subtracted for each earlier occurrence in the output, -2 to 2. Built in: 0.
+    pub frequency_penalty: Option<f32>,
+    /// Subtracted once if the token occurs in the output, -2 to 2. Built in: 0.
+    pub presence_penalty: Option<f32>,
+    /// Added to single logits.
+    pub logit_bias: Vec<(TokenId, f32)>,
+    /// Same seed, same request: same text, whatever runs beside it. Choice `i` draws from `seed + i`. Absent: random,
+    /// and reported by [`Generation::seed`](crate::Generation::seed).
+    pub seed: Option<u64>,
+    /// Strings that end the text.
+    pub stop: Vec<String>,
+    /// Tokens that end the text, beside the checkpoint's own.
+    pub stop_token_ids: Vec<TokenId>,
+    /// Go on past the checkpoint's end-of-text tokens.
+    pub ignore_eos: bool,
+    /// Independent continuations of the same prompt, at least 1. Built in: 1.
+    pub n: Option<u32>,
+    /// Report each token's log-probability and those of this many likeliest tokens.
+    pub logprobs: Option<u32>,
+    /// The same for the tokens of the prompt.
+    pub prompt_logprobs: Option<u32>,
+    /// Leave the stop string that matched in the text.
+    pub include_stop_str_in_output: bool,
+    /// Leave control tokens out of the text. Built in: yes.
+    pub skip_special_tokens: Option<bool>,
+    /// Begin a text prompt with the control tokens that the tokenizer prescribes. Built in: yes.
+    pub add_special_tokens: Option<bool>,
+    /// Only requests of the same salt share cached prefixes.
+    pub cache_salt: Option<String>,
+    /// Lower runs earlier. Built in: 0.
+    pub priority: i32,
+}
+
+/// How a model is to be loaded. What is absent follows from the checkpoint and the device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelOptions {
+    /// The name under which the model is addressed; `None`: the reference it was loaded by.
+    pub id: Option<String>,
+    /// Longest sequence to serve, prompt and output together, in tokens (`--max-model-len`).
+    pub max_sequence_tokens: Option<usize>,
+    /// Most sequences in one step (`--max-num-seqs`).
+    pub max_step_sequences: Option<usize>,
+    /// Most token rows in one step (`--max-num-batched-tokens`).
+    pub max_step_tokens: Option<usize>,
+    /// Memory for the KV cache.
+    pub kv_memory: Option<Bytes>,
+    /// Threads of a backend that computes on the host.
+    pub threads: Option<usize>,
+    /// Requests that may wait (`--max-queue`).
+    pub max_queue: Option<usize>,
+    /// Keep the KV cache of finished prompts for later requests that begin alike; `None`: yes.
+    pub prefix_cache: Option<bool>,
+    /// A chat template to use instead of the checkpoint's own (`--chat-template`).
+    pub chat_template: Option<PathBuf>,
+    /// Read `generation_config.json` for defaults; `None`: yes.
+    pub generation_config: Option<bool>,
+    /// Configuration keys to pass over although their meaning is unknown.
+    pub ignored_config_keys: Vec<String>,
+    /// Made-up weights instead of the checkpoint's, for benches.
+    pub synthetic: Option<SyntheticWeights>,
+}
+
+/// Made-up weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyntheticWeights {
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Element type.
+    pub dtype: DType,
+}
