@@ -1,1 +1,5 @@
-//! placeholder
+//! What tests of several crates share.
+//!
+//! Knows: goldens of the fixtures, comparators. Does not know: how anything is computed.
+
+pub mod golden;
