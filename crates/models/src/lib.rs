@@ -4,5 +4,7 @@
 //! meaning of the layers. Does not know: how anything is computed.
 
 pub mod contract;
+pub mod generation;
+pub mod prompt;
 pub mod semantic;
 pub mod weights;

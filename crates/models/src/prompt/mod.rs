@@ -1,0 +1,21 @@
+//! From messages or text to tokens, and from tokens back to text.
+//!
+//! Knows: the tokenizer files, the chat template, the wire form of a message.
+//! Does not know: HTTP, sampling, the weights.
+//!
+//! The one promise of this room: **text from a request never becomes a control token.** Only the
+//! template (and the post-processor of the tokenizer) can write one. See [`control`](self::control).
+
+pub mod control;
+pub mod detokenizer;
+pub mod error;
+pub mod message;
+pub mod template;
+pub mod tokenizer;
+
+pub use control::Rendered;
+pub use detokenizer::DecodeStream;
+pub use error::PromptError;
+pub use message::ChatMessage;
+pub use template::{ChatTemplate, RenderOptions};
+pub use tokenizer::{SpecialTokens, Tokenizer};
