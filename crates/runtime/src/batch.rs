@@ -177,6 +177,9 @@ pub enum RowOutput {
     Logits(Vec<f32>),
     /// The hidden state, `hidden_size` values.
     Hidden(Vec<f32>),
+    /// This row has no answer (logits that are no numbers, every token forbidden); its request fails alone. Whatever
+    /// later reads the row as [`TokenInput::Sampled`] may compute anything: the result is discarded.
+    Failed(String),
 }
 
 /// Log-probabilities at one position, from the model's raw distribution (before temperature and filters).

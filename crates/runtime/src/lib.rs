@@ -5,5 +5,6 @@
 
 pub mod backend;
 pub mod batch;
+pub mod engine;
 pub mod progress;
 pub mod sampling;

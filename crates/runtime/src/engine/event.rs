@@ -1,0 +1,67 @@
+//! What a ticket hears from the engine.
+
+use std::time::Duration;
+
+use foundation::TokenId;
+
+use crate::batch::TokenLogprobs;
+
+/// One event of a ticket. Order: `Started`, `PromptLogprobs` (if asked for), any number of `Token`, one `Finished`.
+/// A request that ends early leaves events out, never `Finished`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineEvent {
+    /// The first step has been planned.
+    Started {
+        /// Prompt tokens whose cache was found and not computed again.
+        cached_tokens: u32,
+    },
+    /// One entry for each prompt token; the first token has nothing before it, so its entry is `None`.
+    PromptLogprobs(Vec<Option<TokenLogprobs>>),
+    /// A generated token. A stop token is delivered too, right before `Finished`.
+    Token {
+        /// The token.
+        token: TokenId,
+        /// Its log-probability and the likeliest alternatives, where asked for.
+        logprobs: Option<TokenLogprobs>,
+    },
+    /// The last event of every ticket.
+    Finished {
+        /// Why it ended.
+        reason: FinishReason,
+        /// What it took.
+        usage: Usage,
+    },
+}
+
+/// Why a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// A stop or end token was generated.
+    Stop {
+        /// Which one.
+        token: TokenId,
+    },
+    /// `max_tokens` or the longest sequence was reached.
+    Length,
+    /// The caller cancelled, or dropped the ticket.
+    Cancelled,
+    /// The engine could not go on; the text says why.
+    Failed(String),
+}
+
+/// What a request took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Of these, how many were found in the cache.
+    pub cached_tokens: u32,
+    /// Tokens generated, a stop token included.
+    pub generated_tokens: u32,
+    /// From submission to the first step.
+    pub queue_time: Duration,
+    /// From submission to the first token; `None`: there was none.
+    pub time_to_first_token: Option<Duration>,
+    /// From submission to the end.
+    pub total_time: Duration,
+}

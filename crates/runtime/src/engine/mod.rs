@@ -1,0 +1,23 @@
+//! The engine: one thread that owns a runner and serves many requests through it.
+//!
+//! [`Engine::submit`] hands out a [`Ticket`]; from then on exactly one [`EngineEvent::Finished`] is owed.
+
+mod admission;
+pub mod clock;
+pub mod core;
+pub mod event;
+pub mod health;
+pub mod inbox;
+pub mod metrics;
+pub mod request;
+mod thread;
+pub mod ticket;
+
+pub use clock::{Clock, SystemClock};
+pub use event::{EngineEvent, FinishReason, Usage};
+pub use health::Health;
+pub use inbox::Submitter;
+pub use metrics::{HistogramSnapshot, METRICS, MetricDescription, MetricKind, MetricsSnapshot};
+pub use request::{EngineOptions, EngineRequest, InvalidField, Refusal};
+pub use thread::Engine;
+pub use ticket::{Canceller, Ticket};
