@@ -1,0 +1,208 @@
+//! Which files make up a checkpoint, and where they lie.
+
+mod hub;
+mod index;
+
+use std::path::{Path, PathBuf};
+
+use foundation::Bytes;
+
+pub use self::index::WeightIndex;
+use crate::{
+    error::{Error, Finding, Findings},
+    files::existing,
+};
+
+/// The files of a checkpoint directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelLayout {
+    /// The directory that holds the files (for a hub cache: the snapshot).
+    pub root: PathBuf,
+    /// `config.json`.
+    pub config: PathBuf,
+    /// The safetensors files, in the order of their names; empty if weights were not asked for.
+    pub weights: Vec<WeightFile>,
+    /// Which tensor lies in which file, as the index of a sharded checkpoint claims.
+    pub index: Option<WeightIndex>,
+    /// `generation_config.json`.
+    pub generation_config: Option<PathBuf>,
+    /// `tokenizer.json`.
+    pub tokenizer: Option<PathBuf>,
+    /// `tokenizer_config.json`.
+    pub tokenizer_config: Option<PathBuf>,
+    /// `special_tokens_map.json`.
+    pub special_tokens_map: Option<PathBuf>,
+    /// `chat_template.jinja`, or `chat_template.json` of older checkpoints.
+    pub chat_template: Option<PathBuf>,
+    /// What is worth knowing about the files; none of it an error.
+    pub findings: Vec<Finding>,
+}
+
+/// A file of weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl ModelLayout {
+    /// Finds the files of the checkpoint at `path`: a directory with `config.json` and safetensors, a snapshot of a hub
+    /// cache, or a `models--ORG--NAME` directory of one (then `refs/main` names the snapshot).
+    pub fn inspect(path: &Path) -> Result<Self, Error> {
+        let mut findings = Findings::default();
+        let layout = Self::files(path, &mut findings)?;
+        let weights = findings.absorb(find_weights(&layout.root));
+        Self::finish(layout, weights.unwrap_or_default(), findings)
+    }
+
+    /// Like [`ModelLayout::inspect`], for a directory whose weights are to be made up: it needs none.
+    pub fn inspect_without_weights(path: &Path) -> Result<Self, Error> {
+        let mut findings = Findings::default();
+        let layout = Self::files(path, &mut findings)?;
+        Self::finish(layout, FoundWeights::default(), findings)
+    }
+
+    /// Length of all weight files together.
+    pub fn weight_bytes(&self) -> Bytes {
+        self.weights.iter().map(|file| Bytes(file.bytes)).sum()
+    }
+
+    fn files(path: &Path, findings: &mut Findings) -> Result<Self, Error> {
+        let root = hub::resolve(path)?;
+        if existing(&root, "config.json").is_none() {
+            let message = "has no config.json";
+            findings.push(
+                Finding::error(root.display().to_string(), message)
+                    .hint("give the directory of a Hugging Face-format checkpoint"),
+            );
+        }
+        Ok(ModelLayout {
+            config: root.join("config.json"),
+            weights: Vec::new(),
+            index: None,
+            generation_config: existing(&root, "generation_config.json"),
+            tokenizer: existing(&root, "tokenizer.json"),
+            tokenizer_config: existing(&root, "tokenizer_config.json"),
+            special_tokens_map: existing(&root, "special_tokens_map.json"),
+            chat_template: existing(&root, "chat_template.jinja")
+                .or_else(|| existing(&root, "chat_template.json")),
+            findings: Vec::new(),
+            root,
+        })
+    }
+
+    fn finish(self, weights: FoundWeights, mut findings: Findings) -> Result<Self, Error> {
+        findings.extend(weights.findings);
+        let findings = findings.into_result()?;
+        Ok(ModelLayout { weights: weights.files, index: weights.index, findings, ..self })
+    }
+}
+
+#[derive(Default)]
+struct FoundWeights {
+    files: Vec<WeightFile>,
+    index: Option<WeightIndex>,
+    findings: Vec<Finding>,
+}
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The single file if there is one (as `transformers` prefers it), else the shards that the index names.
+fn find_weights(root: &Path) -> Result<FoundWeights, Error> {
+    let single = existing(root, SINGLE);
+    let index = existing(root, INDEX);
+    match (single, index) {
+        (Some(single), index) => {
+            let findings = index.map(|_| {
+                Finding::warning(INDEX, format!("is passed over, because there is a {SINGLE}"))
+            });
+            Ok(FoundWeights {
+                files: vec![weight_file(single)?],
+                index: None,
+                findings: findings.into_iter().collect(),
+            })
+        }
+        (None, Some(path)) => {
+            let index = WeightIndex::read(&path)?;
+            let files = shards(root, &index)?;
+            Ok(FoundWeights { files, index: Some(index), findings: Vec::new() })
+        }
+        (None, None) => Err(no_weights(root).into()),
+    }
+}
+
+fn weight_file(path: PathBuf) -> Result<WeightFile, Error> {
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_file() => Ok(WeightFile { path, bytes: metadata.len() }),
+        Ok(_) => Err(Finding::error(path.display().to_string(), "is not a regular file").into()),
+        Err(error) => Err(Finding::unreadable(&path, &error).into()),
+    }
+}
+
+/// Every shard that the index names; all that are missing are reported together.
+fn shards(root: &Path, index: &WeightIndex) -> Result<Vec<WeightFile>, Error> {
+    let mut findings = Findings::default();
+    let mut files = Vec::new();
+    for name in &index.files {
+        let path = root.join(name);
+        if path.exists() {
+            files.extend(findings.absorb(weight_file(path)));
+            continue;
+        }
+        let broken_link = path.symlink_metadata().is_ok();
+        let message = if broken_link {
+            format!("is named by {INDEX}, but is a link to nothing")
+        } else {
+            format!("is named by {INDEX}, but is not there")
+        };
+        let hint = "the download is incomplete: fetch the missing file";
+        findings.push(Finding::error(name.clone(), message).hint(hint));
+    }
+    findings.into_result().map(|_| files)
+}
+
+/// Says what is there instead of weights that can be read.
+fn no_weights(root: &Path) -> Finding {
+    let subject = root.display().to_string();
+    let names = file_names(root);
+    let with = |endings: &[&str]| -> Vec<&str> {
+        let matches = |name: &&String| endings.iter().any(|ending| name.ends_with(ending));
+        names.iter().filter(matches).map(String::as_str).collect()
+    };
+    let safetensors = with(&[".safetensors"]);
+    let others = with(&[".bin", ".gguf", ".pt", ".pth", ".onnx", ".h5", ".msgpack"]);
+    if !safetensors.is_empty() {
+        let message = format!("has {} but neither {SINGLE} nor {INDEX}", listed(&safetensors));
+        Finding::error(subject, message).hint("fetch the index, or rename a single file")
+    } else if !others.is_empty() {
+        let message = format!("has no safetensors weights, only {}", listed(&others));
+        Finding::error(subject, message)
+            .hint("other formats are not read; convert the checkpoint to safetensors")
+    } else {
+        Finding::error(subject, format!("has no weights: neither {SINGLE} nor {INDEX}"))
+    }
+}
+
+fn file_names(root: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The first few of `names`, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
