@@ -1,4 +1,5 @@
-//! Numbers that may only fall: lengths of files and functions, `unsafe` per crate.
+//! Numbers that may only fall: lengths of files and functions, `unsafe` per crate. Places beyond
+//! which `unsafe` and the environment are not known.
 //!
 //! `xtask/ratchet.toml` holds the limits for new code and the present numbers of what is over them.
 //! A number that fell must be lowered there too (`cargo xtask tidy --tighten` does it), so that it
@@ -30,6 +31,8 @@ pub struct Record {
     limits: Limits,
     /// `unsafe`.
     r#unsafe: Unsafe,
+    /// The process environment.
+    environment: Environment,
     /// Files over the limit, by path.
     #[serde(default)]
     files: BTreeMap<String, usize>,
@@ -54,6 +57,14 @@ struct Unsafe {
     count: BTreeMap<String, usize>,
 }
 
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Environment {
+    /// Files and folders that may read variables. Settings that come from anywhere are settings
+    /// that nobody finds.
+    places: Vec<String>,
+}
+
 impl Record {
     /// Reads the record.
     pub fn read(repo: &Repo) -> Result<Record, Error> {
@@ -75,7 +86,11 @@ pub fn tighten(repo: &Repo, sources: &BTreeMap<String, Source>) -> Result<(), Er
 /// Findings for every number over its limit, and for every record above its number.
 pub fn check(record: &Record, sources: &BTreeMap<String, Source>) -> Vec<Finding> {
     let lengths = Measured::of(sources);
-    let mut findings = misplaced(&record.r#unsafe.places, sources);
+    let mut findings = Vec::new();
+    let unsafes = |source: &Source| source.unsafes;
+    findings.extend(misplaced(&record.r#unsafe.places, sources, unsafes, "`unsafe`"));
+    let reads = |source: &Source| source.environment_reads;
+    findings.extend(misplaced(&record.environment.places, sources, reads, "`env::var`"));
     findings.extend(compare(&lengths.files, &record.files, record.limits.file_lines, "lines"));
     findings.extend(compare(
         &lengths.functions,
@@ -138,22 +153,24 @@ fn compare(
     findings
 }
 
-fn misplaced(places: &[String], sources: &BTreeMap<String, Source>) -> Vec<Finding> {
+/// Findings for files outside the places in which a thing may be done at all.
+fn misplaced(
+    places: &[String],
+    sources: &BTreeMap<String, Source>,
+    times: fn(&Source) -> usize,
+    what: &str,
+) -> Vec<Finding> {
     let allowed = |path: &str| {
         places.iter().any(|place| {
             path.strip_prefix(place.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
-    let wrong = sources.iter().filter(|(path, source)| source.unsafes > 0 && !allowed(path));
+    let wrong = sources.iter().filter(|(path, source)| times(source) > 0 && !allowed(path));
     wrong
         .map(|(path, source)| {
-            let message = format!(
-                "{} times `unsafe`; it is allowed only in {}",
-                source.unsafes,
-                places.join(", ")
-            );
-            Finding::new(path, message)
+            let (times, places) = (times(source), places.join(", "));
+            Finding::new(path, format!("{times} times {what}; it is allowed only in {places}"))
         })
         .collect()
 }
@@ -194,6 +211,7 @@ mod tests {
     const SMALL: &str = "
         limits = { file_lines = 3, function_lines = 2 }
         unsafe = { places = ['crates/a/src/raw'], count = { a = 1 } }
+        environment = { places = ['crates/a/src/settings.rs'] }
     ";
     const UNSAFE: &str = "fn f() { unsafe { g() } }";
 
@@ -209,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn reading_the_environment_elsewhere_is_found() {
+        let text = "fn f() { std::env::var(\"A\").ok(); }";
+        let mut record = record(SMALL);
+        record.r#unsafe.count.clear();
+        assert_eq!(check(&record, &sources("crates/a/src/settings.rs", text)), []);
+        assert_eq!(check(&record, &sources("crates/a/src/other.rs", text)).len(), 1);
+    }
+
+    #[test]
     fn more_unsafe_than_recorded_is_found_and_so_is_less() {
         let twice = "fn f() { unsafe { g() }; unsafe { g() } }";
         let found = check(&record(SMALL), &sources("crates/a/src/raw/x.rs", twice));
@@ -221,7 +248,7 @@ mod tests {
     fn long_files_and_functions_are_found_and_a_record_excuses_them() {
         let long = sources("xtask/src/b.rs", "fn f() {\n\n\n}\n");
         let mut record = record(
-            "limits = { file_lines = 3, function_lines = 2 }\nunsafe = { places = [], count = {} }",
+            "limits = { file_lines = 3, function_lines = 2 }\nunsafe = { places = [], count = {} }\nenvironment = { places = [] }",
         );
         let places: Vec<_> = check(&record, &long).into_iter().map(|found| found.place).collect();
         assert_eq!(places, ["xtask/src/b.rs", "xtask/src/b.rs::f"]);
@@ -234,7 +261,7 @@ mod tests {
     fn tightening_lowers_and_drops_but_never_raises() {
         let long = sources("xtask/src/b.rs", "fn f() {\n\n\n}\n");
         let mut loose = record(
-            "limits = { file_lines = 3, function_lines = 2 }\nunsafe = { places = [], count = { gone = 2 } }",
+            "limits = { file_lines = 3, function_lines = 2 }\nunsafe = { places = [], count = { gone = 2 } }\nenvironment = { places = [] }",
         );
         loose.files = BTreeMap::from([("xtask/src/b.rs".to_owned(), 9), ("gone.rs".to_owned(), 9)]);
         loose.functions = BTreeMap::from([("xtask/src/b.rs::f".to_owned(), 3)]);

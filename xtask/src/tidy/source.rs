@@ -18,6 +18,8 @@ pub struct Source {
     pub functions: BTreeMap<String, usize>,
     /// How often the keyword `unsafe` stands in the code, macros included; not in comments, texts.
     pub unsafes: usize,
+    /// How often the code reads the environment: `env::var` and its kin.
+    pub environment_reads: usize,
     /// Every identifier.
     pub names: BTreeSet<String>,
     /// The contents of every string literal without spaces: names of flags live in such literals.
@@ -133,6 +135,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_trait_item_fn(self, item);
     }
 
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.source.environment_reads += usize::from(!self.in_tests && reads_environment(path));
+        visit::visit_path(self, path);
+    }
+
     fn visit_field(&mut self, field: &'ast syn::Field) {
         if let Some(name) = &field.ident
             && field.attrs.iter().any(|attribute| mentions(attribute, "arg", "long"))
@@ -184,6 +191,17 @@ fn mentions(attribute: &syn::Attribute, list: &str, word: &str) -> bool {
             TokenTree::Ident(ident) => ident == word,
             _ => false,
         })
+}
+
+/// Whether the path is `env::var` or one of its kin. `std::env::args` is no setting.
+fn reads_environment(path: &syn::Path) -> bool {
+    let names: Vec<String> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+    match names.as_slice() {
+        [.., module, function] => {
+            module == "env" && matches!(function.as_str(), "var" | "var_os" | "vars" | "vars_os")
+        }
+        _ => false,
+    }
 }
 
 /// `MaxModelLen` and `max_model_len` as clap writes them: `max-model-len`.
@@ -238,6 +256,15 @@ mod tests {
              macro_rules! m { () => { unsafe { c() } }; }\n#[expect(unsafe_code)]\nunsafe fn d() {}",
         );
         assert_eq!(source.unsafes, 3);
+    }
+
+    #[test]
+    fn reading_the_environment_is_counted_outside_tests() {
+        let source = read(
+            "fn a() { std::env::var(\"A\"); env::vars_os(); std::env::args(); env!(\"B\"); }\n\
+             #[cfg(test)] mod tests { fn b() { std::env::var(\"A\"); } }",
+        );
+        assert_eq!(source.environment_reads, 2);
     }
 
     #[test]
