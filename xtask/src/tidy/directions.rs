@@ -18,7 +18,7 @@ const ROOMS: &[Room] = &[
     Room { name: "cpu", may_import: &["foundation", "models", "runtime"] },
     Room { name: "cuda", may_import: &["foundation", "models", "runtime"] },
     Room { name: "tokenmill", may_import: &["foundation", "models", "runtime", "cpu", "cuda"] },
-    Room { name: "server", may_import: &["foundation", "tokenmill"] },
+    Room { name: "server", may_import: &["foundation", "runtime", "tokenmill"] },
     Room { name: "cli", may_import: &["foundation", "tokenmill", "server"] },
     Room { name: "testkit", may_import: &["foundation", "models", "runtime"] },
     Room { name: "xtask", may_import: &[] },

@@ -105,6 +105,9 @@ fn dead_link(document: &str, target: &str, vocabulary: &Vocabulary) -> Vec<Strin
 fn dead_names(document: &str, code: &str, vocabulary: &Vocabulary) -> Vec<String> {
     match code.contains(' ') || code.starts_with("--") {
         true => dead_words(document, code, vocabulary),
+        false if code.starts_with(VARIABLE) => {
+            dead_variable(code, vocabulary).into_iter().collect()
+        }
         false if code.contains("::") => dead_item(code, vocabulary).into_iter().collect(),
         false if is_camel_case(code) => {
             let message = format!("`{code}` stands nowhere in the code");
@@ -188,6 +191,17 @@ fn flag(word: &str) -> Option<&str> {
     let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(name.len());
     let name = &name[..end];
     (!name.is_empty() && !matches!(name, "help" | "version")).then_some(name)
+}
+
+/// What the variable of every setting begins with; the rest is the name of its flag.
+const VARIABLE: &str = "TOKENMILL_";
+
+fn dead_variable(code: &str, vocabulary: &Vocabulary) -> Option<String> {
+    let name = code.strip_prefix(VARIABLE)?.split('=').next()?;
+    let flag = name.to_lowercase().replace('_', "-");
+    let is_placeholder = name == "*" || name == "NAME";
+    (!is_placeholder && !vocabulary.flags.contains(&flag))
+        .then(|| format!("`{VARIABLE}{name}`: there is no setting `{flag}`"))
 }
 
 /// `models::Checkpoint::open`: each name must be in the code of the crate.
@@ -377,6 +391,8 @@ mod tests {
             curl --silent x\ncargo build --release\n```";
         assert_eq!(messages(good), [""; 0]);
         assert_eq!(messages("`--gone`"), ["`--gone` is no flag of ours"]);
+        assert_eq!(messages("`TOKENMILL_MAX_TOKENS=3`, `TOKENMILL_*`"), [""; 0]);
+        assert_eq!(messages("`TOKENMILL_GONE`").len(), 1);
         assert_eq!(messages("`tokenmill fly`"), ["`tokenmill fly` does not exist"]);
         assert_eq!(messages("`cargo xtask fly`"), ["`cargo xtask fly` does not exist"]);
         assert_eq!(

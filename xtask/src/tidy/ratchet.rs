@@ -137,7 +137,9 @@ fn compare(
     for (place, &number) in now {
         let allowed = recorded.get(place).copied().unwrap_or(limit);
         if number > allowed {
-            let message = format!("{number} {unit}, at most {allowed}; split it, or say why not");
+            let message = format!(
+                "{number} {unit}, at most {allowed}; do with less, or raise it in {PATH} and say why"
+            );
             findings.push(Finding::new(place, message));
         }
     }
