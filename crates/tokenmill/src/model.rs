@@ -126,4 +126,21 @@ impl Model {
 
     /// Takes no new requests; those that run finish.
     pub fn drain(&self) {}
+
+    /// The engine's numbers at this moment.
+    pub fn metrics(&self) -> runtime::engine::MetricsSnapshot {
+        runtime::engine::MetricsSnapshot::default()
+    }
+
+    /// Whether a new request would be served.
+    pub fn health(&self) -> runtime::engine::Health {
+        runtime::engine::Health {
+            ok: true,
+            problem: None,
+            draining: false,
+            last_step_age: None,
+            queued: 0,
+            running: 0,
+        }
+    }
 }

@@ -1,0 +1,186 @@
+//! Which numbers are shown, under which names. The only list of them.
+//!
+//! Each is shown under the name that vLLM's dashboards know, where they know one, and under our own prefix.
+
+use runtime::engine::{HistogramSnapshot, MetricsSnapshot};
+
+use super::{HttpCounters, text::Text};
+use crate::state::ServedModel;
+
+/// One number of an engine.
+struct Family {
+    /// Name after the prefix.
+    name: &'static str,
+    /// Also shown as `vllm:NAME`.
+    known_to_dashboards: bool,
+    help: &'static str,
+    read: Read,
+}
+
+/// Where a number is found in a snapshot.
+enum Read {
+    Gauge(fn(&MetricsSnapshot) -> f64),
+    Counter(fn(&MetricsSnapshot) -> u64),
+    /// Counters told apart by a label: its name, and a value for each.
+    Labelled(&'static str, &'static [(&'static str, fn(&MetricsSnapshot) -> u64)]),
+    Histogram(fn(&MetricsSnapshot) -> &HistogramSnapshot),
+}
+
+const fn shared(name: &'static str, help: &'static str, read: Read) -> Family {
+    Family { name, known_to_dashboards: true, help, read }
+}
+
+const fn own(name: &'static str, help: &'static str, read: Read) -> Family {
+    Family { name, known_to_dashboards: false, help, read }
+}
+
+const FAMILIES: &[Family] = &[
+    shared(
+        "num_requests_running",
+        "Requests that take part in steps.",
+        Read::Gauge(|m| m.running as f64),
+    ),
+    shared("num_requests_waiting", "Requests that wait.", Read::Gauge(|m| m.waiting as f64)),
+    shared("kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1.", Read::Gauge(kv_usage)),
+    shared(
+        "prompt_tokens_total",
+        "Prompt tokens of started requests.",
+        Read::Counter(|m| m.prompt_tokens),
+    ),
+    shared("generation_tokens_total", "Tokens generated.", Read::Counter(|m| m.generation_tokens)),
+    shared(
+        "prefix_cache_queries_total",
+        "Prompt tokens looked up in the prefix cache.",
+        Read::Counter(|m| m.prefix_query_tokens),
+    ),
+    shared(
+        "prefix_cache_hits_total",
+        "Prompt tokens found in the prefix cache.",
+        Read::Counter(|m| m.prefix_hit_tokens),
+    ),
+    shared(
+        "num_preemptions_total",
+        "Sequences that gave up their blocks for a while.",
+        Read::Counter(|m| m.preemptions),
+    ),
+    shared(
+        "request_success_total",
+        "Requests that ended, by reason.",
+        Read::Labelled(
+            "finished_reason",
+            &[
+                ("stop", |m| m.requests_stopped),
+                ("length", |m| m.requests_length),
+                ("abort", |m| m.requests_cancelled),
+                ("error", |m| m.requests_failed),
+            ],
+        ),
+    ),
+    shared(
+        "time_to_first_token_seconds",
+        "From arrival to the first token.",
+        Read::Histogram(|m| &m.time_to_first_token),
+    ),
+    shared(
+        "inter_token_latency_seconds",
+        "Between two tokens of a request.",
+        Read::Histogram(|m| &m.inter_token_latency),
+    ),
+    shared(
+        "e2e_request_latency_seconds",
+        "From arrival to the end.",
+        Read::Histogram(|m| &m.e2e_latency),
+    ),
+    shared(
+        "request_queue_time_seconds",
+        "From arrival to the first step.",
+        Read::Histogram(|m| &m.queue_time),
+    ),
+    shared(
+        "request_prompt_tokens",
+        "Prompt tokens of a finished request.",
+        Read::Histogram(|m| &m.request_prompt_tokens),
+    ),
+    shared(
+        "request_generation_tokens",
+        "Generated tokens of a finished request.",
+        Read::Histogram(|m| &m.request_generation_tokens),
+    ),
+    own(
+        "requests_refused_total",
+        "Requests that were not taken in.",
+        Read::Counter(|m| m.requests_refused),
+    ),
+    own("steps_total", "Steps of the engine.", Read::Counter(|m| m.steps)),
+    own(
+        "computed_tokens_total",
+        "Token rows computed, repeated ones included.",
+        Read::Counter(|m| m.computed_tokens),
+    ),
+    own("step_seconds", "Time of a step.", Read::Histogram(|m| &m.step_time)),
+    own("step_tokens", "Token rows in a step.", Read::Histogram(|m| &m.step_tokens)),
+];
+
+/// Every number of every model, and the server's own.
+pub fn render(models: &[ServedModel], http: &HttpCounters) -> String {
+    let snapshots: Vec<(&str, MetricsSnapshot)> =
+        models.iter().map(|served| (served.name(), served.model.metrics())).collect();
+    let mut text = Text::default();
+    for family in FAMILIES {
+        if family.known_to_dashboards {
+            write_family(&mut text, &format!("vllm:{}", family.name), family, &snapshots);
+        }
+        write_family(&mut text, &format!("tokenmill_{}", family.name), family, &snapshots);
+    }
+    write_http(&mut text, http);
+    text.finish()
+}
+
+fn write_family(
+    text: &mut Text,
+    name: &str,
+    family: &Family,
+    snapshots: &[(&str, MetricsSnapshot)],
+) {
+    text.family(name, family.read.kind(), family.help);
+    for (model, seen) in snapshots {
+        let labels = [("model_name", *model)];
+        match &family.read {
+            Read::Gauge(read) => text.sample(name, &labels, read(seen)),
+            Read::Counter(read) => text.sample(name, &labels, read(seen) as f64),
+            Read::Labelled(label, values) => {
+                for (value, read) in *values {
+                    text.sample(name, &[labels[0], (*label, *value)], read(seen) as f64);
+                }
+            }
+            Read::Histogram(read) => text.histogram(name, &labels, read(seen)),
+        }
+    }
+}
+
+fn write_http(text: &mut Text, http: &HttpCounters) {
+    let name = "tokenmill_http_requests_total";
+    text.family(name, "counter", "HTTP replies, by route, method and status.");
+    for ((route, method, status), count) in http.snapshot() {
+        let status = status.to_string();
+        let labels = [("route", &route[..]), ("method", &method[..]), ("status", &status[..])];
+        text.sample(name, &labels, count as f64);
+    }
+}
+
+impl Read {
+    fn kind(&self) -> &'static str {
+        match self {
+            Read::Gauge(_) => "gauge",
+            Read::Counter(_) | Read::Labelled(..) => "counter",
+            Read::Histogram(_) => "histogram",
+        }
+    }
+}
+
+fn kv_usage(seen: &MetricsSnapshot) -> f64 {
+    match seen.kv_blocks_total {
+        0 => 0.0,
+        total => seen.kv_blocks_used as f64 / total as f64,
+    }
+}

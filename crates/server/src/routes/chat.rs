@@ -1,0 +1,129 @@
+//! `POST /v1/chat/completions`.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use tokenmill::{Choice, FinishReason, Output};
+
+use super::{chat_stream::ChatWriter, prepare::prepare};
+use crate::{
+    body::JsonObject,
+    error::ApiError,
+    sse,
+    state::{ServedModel, ServerState, unix_seconds},
+    trace::RequestId,
+    wire::{
+        ChatRequest, Shared,
+        logprobs::{ChatLogprobs, TokenNames, prompt_logprobs},
+        reply::{AssistantMessage, ChatChoice, Ending, Head, Reply, Usage},
+    },
+};
+
+/// Answers a chat, whole or as a stream.
+pub async fn chat(
+    State(state): State<Arc<ServerState>>,
+    Extension(RequestId(request_id)): Extension<RequestId>,
+    JsonObject(map): JsonObject,
+) -> Result<Response, ApiError> {
+    let ChatRequest { shared, conversation } = ChatRequest::read(map, &state.options.limits)?;
+    let served = state.find(shared.model.as_deref())?;
+    log_user(&shared);
+    let model = served.model.clone();
+    let options = shared.options.clone();
+    let generation =
+        prepare(&state, move || model.chat(conversation.messages, conversation.options, options))
+            .await?;
+    let head = head("chatcmpl", "chat.completion", &shared, &request_id, &served);
+    let names = token_names(&shared, &served);
+    match shared.stream {
+        None => {
+            let output = generation.output_async().await?;
+            Ok(Json(whole(head, output, &shared, names)?).into_response())
+        }
+        Some(stream) => {
+            let choices = shared.options.n.unwrap_or(1) as usize;
+            let head = Head { object: "chat.completion.chunk", ..head };
+            let ids = shared.return_token_ids.unwrap_or(false);
+            let logprobs = shared.options.logprobs.is_some();
+            let writer = ChatWriter::new(head, stream, choices, names).with(logprobs, ids);
+            Ok(sse::respond(vec![generation], writer))
+        }
+    }
+}
+
+/// The head of a reply. The caller's name for the request, if there is one, becomes part of its id.
+pub(super) fn head(
+    prefix: &str,
+    object: &'static str,
+    shared: &Shared,
+    request_id: &str,
+    served: &ServedModel,
+) -> Head {
+    let name = shared.request_id.as_deref().unwrap_or(request_id);
+    Head {
+        id: format!("{prefix}-{name}"),
+        object,
+        created: unix_seconds(),
+        model: served.name().to_owned(),
+    }
+}
+
+/// How log-probabilities name tokens.
+pub(super) fn token_names(shared: &Shared, served: &ServedModel) -> TokenNames {
+    let by_id = shared.tokens_as_ids || !served.model.has_tokenizer();
+    if by_id { TokenNames::Ids } else { TokenNames::Text }
+}
+
+/// The end user's name, where the caller gives one, stands in the log beside the request's id.
+pub(super) fn log_user(shared: &Shared) {
+    if let Some(user) = &shared.user {
+        tracing::info!(user = ?user, "on behalf of");
+    }
+}
+
+/// An answer cut off by the server is no answer.
+pub(super) fn check_finished(reason: FinishReason) -> Result<(), ApiError> {
+    match reason {
+        FinishReason::Cancelled => Err(ApiError::draining()),
+        FinishReason::Stop | FinishReason::Length => Ok(()),
+    }
+}
+
+fn whole(
+    head: Head,
+    output: Output,
+    shared: &Shared,
+    names: TokenNames,
+) -> Result<Reply<ChatChoice>, ApiError> {
+    let ids = shared.return_token_ids.unwrap_or(false);
+    let wants_logprobs = shared.options.logprobs.is_some();
+    let choice = |(index, choice): (usize, Choice)| {
+        check_finished(choice.finish_reason)?;
+        Ok(ChatChoice {
+            index,
+            message: AssistantMessage {
+                role: "assistant",
+                content: choice.text.unwrap_or_default(),
+                refusal: None,
+            },
+            logprobs: wants_logprobs.then(|| ChatLogprobs::new(&choice.logprobs, names)),
+            ending: Ending {
+                finish_reason: Some(choice.finish_reason),
+                stop_reason: choice.stop_reason,
+            },
+            token_ids: ids.then_some(choice.tokens),
+        })
+    };
+    let choices = output.choices.into_iter().enumerate().map(choice);
+    let mut reply = Reply::new(head, choices.collect::<Result<_, ApiError>>()?);
+    let used = output.usage;
+    reply.usage =
+        Some(Some(Usage::new(used.prompt_tokens, used.completion_tokens, used.cached_tokens)));
+    reply.prompt_token_ids = ids.then(|| output.prompt.to_vec());
+    reply.prompt_logprobs = output.prompt_logprobs.map(|tokens| prompt_logprobs(&tokens, names));
+    Ok(reply)
+}

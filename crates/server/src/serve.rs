@@ -1,0 +1,236 @@
+//! The life of the server: listen, load, serve, drain, end.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::Router;
+use futures::{Stream, StreamExt};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokenmill::Model;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+    time::sleep,
+};
+
+use crate::{ServerOptions, routes, state::ServerState};
+
+/// Largest head of a request (request line and headers), in bytes.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// After a failure to accept (no file descriptors left, say): how long to wait before the next attempt.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the server did not start, or ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source}; choose another with --host and --port")]
+    Bind {
+        /// What was asked for.
+        address: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Options that contradict one another.
+    #[error("{0}")]
+    Options(String),
+    /// The models could not be loaded.
+    #[error(transparent)]
+    Load(#[from] tokenmill::Error),
+    /// A defect while loading.
+    #[error("loading ended with a panic; see the log")]
+    LoadPanicked,
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every request that ran was answered.
+    Drained,
+    /// Time ran out, or a second signal came: what still ran was cut off.
+    CutOff,
+}
+
+/// A server that listens. Until models are published every request but the health check's is refused with 503.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: Arc<ServerState>,
+}
+
+/// Listens, loads models with `load` on a thread of its own, serves them, and ends at the first of `signals` when what
+/// runs has finished, or at the second at once.
+///
+/// `on_listening` hears where the server listens, before anything is loaded.
+pub async fn serve(
+    options: ServerOptions,
+    load: impl FnOnce() -> Result<Vec<Model>, tokenmill::Error> + Send + 'static,
+    signals: impl Stream<Item = ()> + Send + Unpin,
+    on_listening: impl FnOnce(SocketAddr),
+) -> Result<Ending, ServeError> {
+    let server = Server::bind(options).await?;
+    on_listening(server.address());
+    let state = server.state();
+    let loading = async move {
+        let loaded = tokio::task::spawn_blocking(load).await;
+        let models = loaded.map_err(|_| ServeError::LoadPanicked)??;
+        state.publish(models);
+        Ok::<_, ServeError>(())
+    };
+    let serving = server.run(signals);
+    tokio::pin!(serving);
+    tokio::select! {
+        loaded = loading => loaded?,
+        // Told to end while loading: there is nothing to drain.
+        ending = &mut serving => return Ok(ending),
+    }
+    Ok(serving.await)
+}
+
+/// SIGTERM and SIGINT, as they come.
+pub fn termination_signals() -> std::io::Result<impl Stream<Item = ()> + Send + Unpin> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let either = futures::stream::poll_fn(move |context| {
+        if terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready() {
+            std::task::Poll::Ready(Some(()))
+        } else {
+            std::task::Poll::Pending
+        }
+    });
+    Ok(either)
+}
+
+impl Server {
+    /// Listens, without serving anything yet.
+    pub async fn bind(options: ServerOptions) -> Result<Server, ServeError> {
+        let address = format!("{}:{}", bracketed(&options.host), options.port);
+        let bound = async {
+            let listener = TcpListener::bind(&address).await?;
+            let local = listener.local_addr()?;
+            Ok((listener, local))
+        };
+        let (listener, local) =
+            bound.await.map_err(|source| ServeError::Bind { address, source })?;
+        Ok(Server { listener, address: local, state: ServerState::new(options) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What its requests share.
+    pub fn state(&self) -> Arc<ServerState> {
+        self.state.clone()
+    }
+
+    /// Serves until the first of `signals`, then drains: running requests finish, new ones get 503. The second signal,
+    /// or the drain time-out, cuts off what still runs.
+    pub async fn run(self, mut signals: impl Stream<Item = ()> + Send + Unpin) -> Ending {
+        let options = &self.state.options;
+        let house = House {
+            router: routes::router(self.state.clone()),
+            places: Arc::new(Semaphore::new(options.max_connections)),
+            header_timeout: options.header_timeout,
+        };
+        let drain_timeout = options.drain_timeout;
+        let (drain, draining) = watch::channel(false);
+        let mut guests = JoinSet::new();
+        tokio::select! {
+            () = house.receive(&self.listener, &mut guests, &draining) => {}
+            _ = signals.next() => {}
+        }
+        tracing::info!(connections = guests.len(), "draining");
+        self.state.drain();
+        drain.send_replace(true);
+        // Late guests hear that the server is leaving, but nobody waits for them.
+        let mut late = JoinSet::new();
+        tokio::select! {
+            () = house.receive(&self.listener, &mut late, &draining) => Ending::CutOff,
+            () = all_gone(&mut guests) => Ending::Drained,
+            _ = signals.next() => Ending::CutOff,
+            () = sleep(drain_timeout) => Ending::CutOff,
+        }
+    }
+}
+
+/// What every connection needs.
+struct House {
+    router: Router,
+    places: Arc<Semaphore>,
+    header_timeout: Duration,
+}
+
+impl House {
+    /// Takes connections in, one task each. Never ends.
+    async fn receive(
+        &self,
+        listener: &TcpListener,
+        guests: &mut JoinSet<()>,
+        draining: &watch::Receiver<bool>,
+    ) {
+        loop {
+            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            while guests.try_join_next().is_some() {}
+            guests.spawn(self.host(stream, place, draining.clone()));
+        }
+    }
+
+    /// Serves one connection. On the word to drain it ends after the request that it is at.
+    fn host(
+        &self,
+        stream: TcpStream,
+        place: OwnedSemaphorePermit,
+        mut draining: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let service = TowerToHyperService::new(self.router.clone());
+        let late = *draining.borrow_and_update();
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.header_timeout)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .keep_alive(!late);
+        async move {
+            let _place = place;
+            // Tokens are small writes that must not wait for one another.
+            let _ = stream.set_nodelay(true);
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            tokio::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                // It changes once: when draining begins, or when the server is gone.
+                _ = draining.changed(), if !late => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection broke off");
+            }
+        }
+    }
+}
+
+async fn all_gone(guests: &mut JoinSet<()>) {
+    while guests.join_next().await.is_some() {}
+}
+
+/// An IPv6 address needs brackets before a port.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}

@@ -1,0 +1,148 @@
+//! What all requests share: the models, the stage of the server's life, the counters.
+
+use std::{
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use tokenmill::Model;
+use tokio::sync::Semaphore;
+
+use crate::{ServerOptions, error::ApiError, metrics::HttpCounters};
+
+/// Most large bodies that are held and parsed at once. Small ones are bounded by the number of connections.
+const MAX_LARGE_BODIES: usize = 8;
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct ServerState {
+    pub(crate) options: ServerOptions,
+    pub(crate) http: HttpCounters,
+    /// Taken by work that occupies a processor for long: templates and tokenizers on large texts.
+    pub(crate) preparing: Semaphore,
+    /// Taken while a large body is read and parsed.
+    pub(crate) large_bodies: Semaphore,
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    stage: Stage,
+    models: Vec<ServedModel>,
+}
+
+/// Where the server stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Models are being loaded.
+    Loading,
+    /// Requests are served.
+    Ready,
+    /// What runs is finished, nothing new is taken.
+    Draining,
+}
+
+/// A model and the names it goes by.
+#[derive(Clone, Debug)]
+pub struct ServedModel {
+    /// The model.
+    pub model: Model,
+    /// Names that requests may use; replies carry the first.
+    pub names: Vec<String>,
+    /// When it was loaded, in seconds since 1970.
+    pub loaded_at: u64,
+}
+
+impl ServedModel {
+    /// The name that replies carry.
+    pub fn name(&self) -> &str {
+        self.names.first().map_or_else(|| self.model.id().0.as_str(), String::as_str)
+    }
+}
+
+impl ServerState {
+    /// The state of a server whose models are still to come.
+    pub fn new(options: ServerOptions) -> Arc<ServerState> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Arc::new(ServerState {
+            options,
+            http: HttpCounters::default(),
+            preparing: Semaphore::new(cores),
+            large_bodies: Semaphore::new(MAX_LARGE_BODIES),
+            inner: RwLock::new(Inner { stage: Stage::Loading, models: Vec::new() }),
+        })
+    }
+
+    /// Begins to serve these models. Does nothing once the server drains.
+    pub fn publish(&self, models: Vec<Model>) {
+        let mut inner = self.write();
+        if inner.stage == Stage::Draining {
+            return;
+        }
+        inner.models = models.into_iter().map(|model| self.name(model)).collect();
+        inner.stage = Stage::Ready;
+    }
+
+    /// Takes nothing new from now on; what runs goes on.
+    pub fn drain(&self) {
+        let mut inner = self.write();
+        inner.stage = Stage::Draining;
+        for served in &inner.models {
+            served.model.drain();
+        }
+    }
+
+    /// Where the server stands.
+    pub fn stage(&self) -> Stage {
+        self.read().stage
+    }
+
+    /// The models, in the order in which they were loaded.
+    pub fn models(&self) -> Vec<ServedModel> {
+        self.read().models.clone()
+    }
+
+    /// The model that a request means. Without a name it is the only one.
+    pub fn find(&self, name: Option<&str>) -> Result<ServedModel, ApiError> {
+        let inner = self.read();
+        match inner.stage {
+            Stage::Loading => return Err(ApiError::loading()),
+            Stage::Draining => return Err(ApiError::draining()),
+            Stage::Ready => {}
+        }
+        let known = || -> Vec<String> {
+            inner.models.iter().flat_map(|served| served.names.iter().cloned()).collect()
+        };
+        match (name, &inner.models[..]) {
+            (None, [only]) => Ok(only.clone()),
+            (None, _) => Err(ApiError::model_missing(&known())),
+            (Some(name), models) => models
+                .iter()
+                .find(|served| served.names.iter().any(|known| known == name))
+                .cloned()
+                .ok_or_else(|| ApiError::no_model(name, &known())),
+        }
+    }
+
+    fn name(&self, model: Model) -> ServedModel {
+        let names = match &self.options.served_names[..] {
+            [] => vec![model.id().0.clone()],
+            names => names.to_vec(),
+        };
+        ServedModel { model, names, loaded_at: unix_seconds() }
+    }
+
+    // A panic elsewhere leaves a stage and a list that are whole: each is written in one assignment.
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
