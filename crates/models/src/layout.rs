@@ -34,6 +34,8 @@ pub struct ModelLayout {
     pub special_tokens_map: Option<PathBuf>,
     /// `chat_template.jinja`, or `chat_template.json` of older checkpoints.
     pub chat_template: Option<PathBuf>,
+    /// `modules.json` of sentence-transformers: the checkpoint was made for embedding.
+    pub sentence_modules: Option<PathBuf>,
     /// What is worth knowing about the files; none of it an error.
     pub findings: Vec<Finding>,
 }
@@ -88,6 +90,7 @@ impl ModelLayout {
             special_tokens_map: existing(&root, "special_tokens_map.json"),
             chat_template: existing(&root, "chat_template.jinja")
                 .or_else(|| existing(&root, "chat_template.json")),
+            sentence_modules: existing(&root, "modules.json"),
             findings: Vec::new(),
             root,
         })

@@ -1,0 +1,231 @@
+//! The sizes that every decoder has.
+
+use super::keys::Keys;
+use crate::semantic::{
+    Activation, AttentionSpec, EmbeddingSpec, FeedForward, GatedMlpSpec, HeadSpec, NormSpec,
+    RopeSpec,
+};
+
+/// Limits above every model that exists; a number beyond them is a damaged file, not a model.
+mod cap {
+    pub const HIDDEN: usize = 1 << 18;
+    pub const INTERMEDIATE: usize = 1 << 20;
+    pub const LAYERS: usize = 1 << 12;
+    pub const HEADS: usize = 1 << 12;
+    pub const HEAD_DIM: usize = 1 << 13;
+    pub const VOCABULARY: usize = 1 << 24;
+    pub const POSITIONS: usize = 1 << 30;
+}
+
+/// What absent keys mean: the defaults of the oracle's configuration class.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// `vocab_size`.
+    pub vocab_size: usize,
+    /// `hidden_size`.
+    pub hidden_size: usize,
+    /// `intermediate_size`.
+    pub intermediate_size: usize,
+    /// `num_hidden_layers`.
+    pub layers: usize,
+    /// `num_attention_heads`.
+    pub heads: usize,
+    /// `num_key_value_heads`; `None`: as many as `heads`.
+    pub kv_heads: Option<usize>,
+    /// `head_dim`; `None`: `hidden_size / heads`.
+    pub head_dim: Option<usize>,
+    /// `max_position_embeddings`.
+    pub max_positions: usize,
+    /// `rms_norm_eps`.
+    pub eps: f64,
+    /// `tie_word_embeddings`.
+    pub tied: bool,
+}
+
+/// The sizes of a decoder, checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Rows of the embedding.
+    pub vocab_size: usize,
+    /// Width between the projections of the feed-forward.
+    pub intermediate_size: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Width of one head.
+    pub head_dim: usize,
+    /// Longest sequence.
+    pub max_positions: usize,
+    /// Under every norm's root.
+    pub eps: f32,
+    /// The head reads the embedding table.
+    pub tied: bool,
+}
+
+impl Geometry {
+    /// Reads the sizes from `keys`.
+    pub fn read(keys: &mut Keys<'_>, defaults: &Defaults) -> Self {
+        let heads = keys.size("num_attention_heads", defaults.heads, cap::HEADS);
+        let kv_default = Some(defaults.kv_heads.unwrap_or(heads));
+        // Null is the spelling of "no grouping", also where the class default is a number.
+        let kv_heads =
+            keys.nullable_size("num_key_value_heads", kv_default, cap::HEADS).unwrap_or(heads);
+        let hidden_size = keys.size("hidden_size", defaults.hidden_size, cap::HIDDEN);
+        let head_dim = keys
+            .nullable_size("head_dim", defaults.head_dim, cap::HEAD_DIM)
+            .unwrap_or_else(|| (hidden_size / heads).max(1));
+        let geometry = Geometry {
+            hidden_size,
+            vocab_size: keys.size("vocab_size", defaults.vocab_size, cap::VOCABULARY),
+            intermediate_size: keys.size(
+                "intermediate_size",
+                defaults.intermediate_size,
+                cap::INTERMEDIATE,
+            ),
+            layers: keys.size("num_hidden_layers", defaults.layers, cap::LAYERS),
+            heads,
+            kv_heads,
+            head_dim,
+            max_positions: keys.size(
+                "max_position_embeddings",
+                defaults.max_positions,
+                cap::POSITIONS,
+            ),
+            eps: keys.positive("rms_norm_eps", defaults.eps) as f32,
+            tied: keys.flag("tie_word_embeddings", defaults.tied),
+        };
+        if !keys.has_errors() {
+            geometry.check(keys);
+        }
+        geometry
+    }
+
+    fn check(&self, keys: &mut Keys<'_>) {
+        let Geometry { hidden_size, heads, kv_heads, head_dim, .. } = *self;
+        if !heads.is_multiple_of(kv_heads) {
+            let message =
+                format!("is {kv_heads}, which does not divide num_attention_heads, {heads}");
+            keys.error("num_key_value_heads", message);
+        }
+        let derived = !keys.has("head_dim") && head_dim == hidden_size / heads;
+        if derived && !hidden_size.is_multiple_of(heads) {
+            let message = format!("is {heads}, which does not divide hidden_size, {hidden_size}");
+            keys.error("num_attention_heads", message);
+        }
+        if !head_dim.is_multiple_of(2) {
+            let message = format!("is {head_dim}, but rotary positions need pairs");
+            keys.error("head_dim", message);
+        }
+    }
+
+    /// Embedding rows as they are.
+    pub fn embedding(&self) -> EmbeddingSpec {
+        EmbeddingSpec { scale: 1.0 }
+    }
+
+    /// A head without scale and cap.
+    pub fn head(&self) -> HeadSpec {
+        HeadSpec { tied: self.tied, logit_scale: 1.0, softcap: None }
+    }
+
+    /// A norm that multiplies by its weight.
+    pub fn norm(&self) -> NormSpec {
+        NormSpec { eps: self.eps, weight_offset: 0.0 }
+    }
+
+    /// Attention scaled by `1 / sqrt(head_dim)`, over all positions, without biases, norms and caps.
+    pub fn attention(&self, rope: RopeSpec) -> AttentionSpec {
+        AttentionSpec {
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            scale: (self.head_dim as f64).powf(-0.5) as f32,
+            window: None,
+            rope: Some(rope),
+            qk_norm: None,
+            qkv_bias: false,
+            output_bias: false,
+            softcap: None,
+        }
+    }
+
+    /// A gated feed-forward without biases.
+    pub fn mlp(&self, activation: Activation) -> FeedForward {
+        FeedForward::Dense(GatedMlpSpec {
+            intermediate_size: self.intermediate_size,
+            activation,
+            bias: false,
+        })
+    }
+}
+
+/// The activation under `key`.
+pub fn activation(keys: &mut Keys<'_>, key: &str, default: Activation) -> Activation {
+    let Some(name) = keys.text(key) else { return default };
+    let known = ACTIVATIONS.iter().find(|(spelling, _)| *spelling == name);
+    match known {
+        Some((_, activation)) => *activation,
+        None => {
+            let names: Vec<&str> = ACTIVATIONS.iter().map(|(spelling, _)| *spelling).collect();
+            keys.error(key, format!("is {name:?}, known are {}", names.join(", ")));
+            default
+        }
+    }
+}
+
+const ACTIVATIONS: &[(&str, Activation)] = &[
+    ("silu", Activation::Silu),
+    ("swish", Activation::Silu),
+    ("gelu", Activation::GeluErf),
+    ("gelu_pytorch_tanh", Activation::GeluTanh),
+    ("gelu_new", Activation::GeluTanh),
+];
+
+/// A key `{full,sliding}_attention` for each layer of `layer_types`, else of `pattern` (true: sliding).
+pub fn sliding_layers(
+    keys: &mut Keys<'_>,
+    layers: usize,
+    pattern: impl Fn(usize) -> bool,
+) -> Vec<bool> {
+    let read = |value: &serde_json::Value| match value.as_str()? {
+        "full_attention" => Some(false),
+        "sliding_attention" => Some(true),
+        _ => None,
+    };
+    let wanted = "a list of \"full_attention\" and \"sliding_attention\"";
+    let list = keys.list("layer_types", wanted, read);
+    match list {
+        None => (0..layers).map(pattern).collect(),
+        Some(list) if list.len() == layers => list,
+        Some(list) => {
+            let message = format!("has {} entries for {layers} layers", list.len());
+            keys.error("layer_types", message);
+            vec![false; layers]
+        }
+    }
+}
+
+/// The window of each layer. A window that no sequence can outgrow is none: the layer then shares the cache of the
+/// full ones.
+pub fn windows(
+    keys: &mut Keys<'_>,
+    sliding: &[bool],
+    window: Option<usize>,
+    max_positions: usize,
+) -> Vec<Option<usize>> {
+    if window.is_none() && sliding.contains(&true) {
+        keys.error("sliding_window", "is missing, but there are layers of sliding attention");
+    }
+    let window = window.filter(|window| *window < max_positions);
+    sliding.iter().map(|sliding| window.filter(|_| *sliding)).collect()
+}
+
+/// Largest `sliding_window` that is read.
+pub const MAX_WINDOW: usize = cap::POSITIONS;
+/// Largest number of layers that is read.
+pub const MAX_LAYERS: usize = cap::LAYERS;

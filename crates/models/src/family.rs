@@ -1,0 +1,150 @@
+//! The families of decoders: what a configuration means and which tensors hold its weights.
+//!
+//! A family is one file and one line in [`FAMILIES`]. Below this line nothing knows a family's name.
+
+mod gemma2;
+mod gemma3;
+mod granite;
+mod llama;
+mod mistral;
+mod olmo2;
+mod phi3;
+mod plan;
+mod qwen2;
+mod qwen3;
+
+use crate::{
+    config::{Config, Keys},
+    error::{Error, Finding, Findings},
+    semantic::DecoderSemantic,
+    weights::PlannedWeight,
+};
+
+/// Every family.
+pub const FAMILIES: &[Family] = &[
+    gemma2::FAMILY,
+    gemma3::FAMILY,
+    gemma3::MULTIMODAL,
+    granite::FAMILY,
+    llama::FAMILY,
+    mistral::FAMILY,
+    olmo2::FAMILY,
+    phi3::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+];
+
+/// A family of decoders.
+#[derive(Debug)]
+pub struct Family {
+    /// Short name, for people.
+    pub name: &'static str,
+    /// Entries of `architectures` that mean this family with a language-model head.
+    pub architectures: &'static [&'static str],
+    /// The `model_type` that must stand beside them.
+    pub model_type: &'static str,
+    /// From the configuration to the meaning.
+    pub read: fn(&mut Keys<'_>) -> DecoderSemantic,
+    /// From the meaning to the tensors.
+    pub plan: fn(&DecoderSemantic, &TensorNames) -> Vec<PlannedWeight>,
+    /// How tensors may be named; a checkpoint uses one of these.
+    pub names: &'static [TensorNames],
+    /// For a wrapper around a text model: where that one is described, and what lies around it.
+    pub wrapper: Option<Wrapper>,
+}
+
+/// Names of the tensors outside of the layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorNames {
+    /// In front of `embed_tokens.weight`, `layers.0...`, `norm.weight`.
+    pub body: &'static str,
+    /// The head.
+    pub head: &'static str,
+}
+
+/// What a text model is wrapped in.
+#[derive(Clone, Copy, Debug)]
+pub struct Wrapper {
+    /// Key of the text model's configuration.
+    pub text_config: &'static str,
+    /// Keys of the wrapper that concern other parts.
+    pub other_keys: &'static [&'static str],
+    /// Beginnings of the names of tensors that belong to other parts.
+    pub other_tensors: &'static [&'static str],
+}
+
+/// The names that almost every checkpoint uses.
+const PLAIN_NAMES: &[TensorNames] = &[TensorNames { body: "model.", head: "lm_head.weight" }];
+
+impl Family {
+    /// The family of `config`: by its architecture, or by its model type where it names none.
+    pub fn of(config: &Config) -> Result<&'static Family, Error> {
+        let model_type = config.model_type();
+        let found = match config.architecture() {
+            Some(name) => FAMILIES.iter().find(|family| family.architectures.contains(&name)),
+            None => FAMILIES.iter().find(|family| Some(family.model_type) == model_type),
+        };
+        let family = found.ok_or_else(|| unknown(config))?;
+        match model_type {
+            Some(name) if name != family.model_type => {
+                let architecture = config.architecture().unwrap_or_default();
+                let message =
+                    format!("is {name:?}, but {architecture} goes with {:?}", family.model_type);
+                Err(Finding::error("model_type", message).into())
+            }
+            _ => Ok(family),
+        }
+    }
+
+    /// The meaning of `config`; every key that is wrong or not understood is a finding.
+    pub fn semantic(
+        &self,
+        config: &Config,
+        ignored_keys: &[String],
+        findings: &mut Findings,
+    ) -> Option<DecoderSemantic> {
+        let mut keys = Keys::new(config.root(), ignored_keys);
+        let semantic = match self.wrapper {
+            None => Some((self.read)(&mut keys)),
+            Some(wrapper) => self.read_wrapped(&wrapper, &mut keys),
+        };
+        let found = keys.finish();
+        let semantic = semantic.filter(|_| !found.has_errors());
+        findings.extend(found);
+        semantic
+    }
+
+    fn read_wrapped(&self, wrapper: &Wrapper, keys: &mut Keys<'_>) -> Option<DecoderSemantic> {
+        keys.inert(wrapper.other_keys);
+        let Some(mut text) = keys.object(wrapper.text_config) else {
+            keys.error(wrapper.text_config, "is missing");
+            return None;
+        };
+        let mut semantic = (self.read)(&mut text);
+        keys.close(text);
+        // The wrapper's own word on the head stands above the text model's.
+        semantic.head.tied = keys.flag("tie_word_embeddings", semantic.head.tied);
+        Some(semantic)
+    }
+}
+
+/// The finding that no family is known for `config`.
+fn unknown(config: &Config) -> Finding {
+    let known: Vec<&str> =
+        FAMILIES.iter().flat_map(|family| family.architectures).copied().collect();
+    let known = known.join(", ");
+    match (config.architecture(), config.model_type()) {
+        (Some(name), _) => {
+            Finding::error("architectures", format!("is {name}, which is not supported"))
+                .hint(format!("supported are {known}"))
+        }
+        (None, Some(name)) => {
+            Finding::error("model_type", format!("is {name:?}, which is not supported"))
+                .hint(format!("supported are {known}"))
+        }
+        (None, None) => Finding::error("config.json", "names neither architectures nor model_type"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
