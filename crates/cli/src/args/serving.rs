@@ -114,8 +114,12 @@ fn flag(option: &OptionSpec) -> Arg {
             arg.value_parser(PossibleValuesParser::new(words)).value_name("CHOICE")
         }
         Kind::Text => arg.value_name("TEXT"),
-        Kind::Count { .. } if option.unit.is_empty() => arg.value_name("COUNT"),
-        Kind::Count { .. } => arg.value_name(option.unit.to_uppercase()),
+        Kind::Count { .. } => arg.value_name(match option.unit {
+            "tokens" => "TOKENS",
+            "sequences" => "SEQUENCES",
+            "requests" => "REQUESTS",
+            _ => "COUNT",
+        }),
         Kind::Bytes => arg.value_name("BYTES"),
         Kind::Seconds => arg.value_name("SECONDS"),
     }
