@@ -31,6 +31,17 @@ pub enum PromptError {
         /// What is wrong in it, and what was wanted.
         reason: String,
     },
+    /// The tokenizer's definition is malformed.
+    #[error("the tokenizer is malformed: {0}")]
+    Tokenizer(String),
+    /// The chat template's source is malformed.
+    #[error("the chat template{} is malformed: {reason}", name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default())]
+    Template {
+        /// Its name, where a checkpoint has several.
+        name: Option<String>,
+        /// What is wrong, and where.
+        reason: String,
+    },
     /// The tokenizer cannot encode a text.
     #[error("the tokenizer cannot encode the text: {0}")]
     Encode(String),
@@ -69,6 +80,8 @@ impl PromptError {
             | PromptError::Invalid { .. } => true,
             PromptError::Read { .. }
             | PromptError::FileTooLarge { .. }
+            | PromptError::Tokenizer(_)
+            | PromptError::Template { .. }
             | PromptError::Malformed { .. } => false,
         }
     }

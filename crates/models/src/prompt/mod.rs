@@ -6,10 +6,16 @@
 //! The one promise of this room: **text from a request never becomes a control token.** Only the
 //! template (and the post-processor of the tokenizer) can write one. See [`control`](self::control).
 
+mod added;
 pub mod control;
 pub mod detokenizer;
+mod environment;
 pub mod error;
+mod files;
+mod json;
 pub mod message;
+mod sentinel;
+mod spelling;
 pub mod template;
 pub mod tokenizer;
 
@@ -18,4 +24,4 @@ pub use detokenizer::DecodeStream;
 pub use error::PromptError;
 pub use message::ChatMessage;
 pub use template::{ChatTemplate, RenderOptions};
-pub use tokenizer::{SpecialTokens, Tokenizer};
+pub use tokenizer::{NamedToken, SpecialTokens, Tokenizer};

@@ -1,11 +1,31 @@
-//! The chat template.
+//! The chat template: a conversation to the text of a prompt.
 
-use std::path::Path;
+use std::{collections::BTreeMap, error::Error as _, io, path::Path};
 
-use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, value::Serde};
 use serde_json::{Map, Value};
 
-use super::{ChatMessage, PromptError, Rendered, Tokenizer};
+use super::{
+    ChatMessage, PromptError, Rendered, Tokenizer,
+    control::{ControlSet, Mark, Origin, ROLES},
+    environment::{NOW, Raised, environment, without_generation_tags},
+    files,
+    sentinel::{Sentinels, Strength, visit_strings},
+};
+
+/// Steps that any conversation may take: one an instruction, and one for each 64 bytes that are made.
+const FUEL: u64 = 10_000_000;
+/// Further steps for each byte of the conversation.
+const FUEL_PER_BYTE: u64 = 2;
+/// Bytes that any conversation may render to.
+const OUTPUT_LIMIT: u64 = 16 << 20;
+/// Further output bytes for each byte of the conversation.
+const OUTPUT_PER_BYTE: u64 = 4;
+/// The template of a plain conversation, and the one of a conversation with tools, where there are several.
+const DEFAULT: &str = "default";
+const TOOL_USE: &str = "tool_use";
+/// Variables that are not keyword arguments.
+const RESERVED: &[&str] = &["messages", "tools", "documents", "add_generation_prompt", NOW];
 
 /// How to render a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,53 +44,423 @@ pub struct RenderOptions {
     pub now: Option<jiff::Zoned>,
 }
 
-/// A checkpoint's chat template.
+/// A checkpoint's chat template, or its several named ones.
 pub struct ChatTemplate {
-    source: String,
+    environment: Environment<'static>,
+    sources: BTreeMap<String, String>,
+    controls: ControlSet,
+    /// The tokenizer's named tokens: `bos_token`, ...
+    variables: Vec<(String, String)>,
 }
 
 impl ChatTemplate {
     /// Reads the template of the checkpoint directory `dir`; `None` where it has none.
+    ///
+    /// `chat_template.jinja` (and `additional_chat_templates/NAME.jinja`) beat the `chat_template` of
+    /// `tokenizer_config.json`, a string or a list of named templates; last comes `chat_template.json`.
+    ///
+    /// # Errors
+    /// When a file is there but cannot be read, or a template is malformed.
     pub fn from_dir(
         dir: &Path,
         tokenizer: &Tokenizer,
     ) -> Result<Option<ChatTemplate>, PromptError> {
-        let path = dir.join("chat_template.jinja");
-        match std::fs::read_to_string(&path) {
-            Ok(source) => Self::new(&source, tokenizer).map(Some),
-            Err(_) => Ok(None),
+        let mut sources = from_files(dir)?;
+        for name in ["tokenizer_config.json", "chat_template.json"] {
+            if sources.is_empty() {
+                let path = dir.join(name);
+                let config = files::read_object(&path)?;
+                sources = from_config(config.get("chat_template"))
+                    .map_err(|reason| files::malformed(path, reason))?;
+            }
         }
+        if sources.is_empty() {
+            return Ok(None);
+        }
+        Self::from_sources(sources, tokenizer).map(Some)
     }
 
-    /// A template from its source, for `--chat-template`.
-    pub fn new(source: &str, _tokenizer: &Tokenizer) -> Result<ChatTemplate, PromptError> {
-        Ok(ChatTemplate { source: source.to_owned() })
+    /// A template from its source, for an operator's own.
+    ///
+    /// # Errors
+    /// [`PromptError::Template`] when the source is malformed.
+    pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate, PromptError> {
+        Self::from_sources(BTreeMap::from([(DEFAULT.to_owned(), source.to_owned())]), tokenizer)
+    }
+
+    fn from_sources(
+        sources: BTreeMap<String, String>,
+        tokenizer: &Tokenizer,
+    ) -> Result<ChatTemplate, PromptError> {
+        let mut environment = environment();
+        for (name, source) in &sources {
+            environment.add_template_owned(name.clone(), without_generation_tags(source)).map_err(
+                |error| PromptError::Template {
+                    name: Some(name.clone()).filter(|_| sources.len() > 1),
+                    reason: error.to_string(),
+                },
+            )?;
+        }
+        let texts: Vec<&str> = sources.values().map(String::as_str).collect();
+        Ok(ChatTemplate {
+            controls: ControlSet::new(tokenizer.controls(&texts))?,
+            variables: tokenizer.special_tokens().named.clone(),
+            environment,
+            sources,
+        })
     }
 
     /// Renders a conversation.
     ///
+    /// Messages reach the template as they came, but for what transformers does: fields that are `null` are left out
+    /// (unless the template asks whether `content` is none), and reasoning has all its names
+    /// (`reasoning_content`, `thinking`).
+    ///
     /// # Errors
-    /// [`PromptError::Refused`] when the template raises an exception; see the other variants for the rest.
+    /// [`PromptError::Refused`] when the template raises an exception, [`PromptError::Invalid`] for a field that cannot be
+    /// honoured, [`PromptError::Render`] when the template fails, [`PromptError::Exhausted`] when it takes too much.
     pub fn render(
         &self,
         messages: &[ChatMessage],
         tools: Option<&Value>,
         options: &RenderOptions,
     ) -> Result<Rendered, PromptError> {
-        let environment = minijinja::Environment::new();
-        let context = minijinja::context! {
-            messages => Serde(messages),
-            tools => Serde(tools),
-            add_generation_prompt => options.add_generation_prompt,
+        self.check(messages, options)?;
+        let (name, source) = self.choose(tools, options)?;
+        let keep_null = asks_whether_content_is_none(source);
+        let mut conversation = Conversation {
+            messages: messages.iter().map(|message| message.for_template(keep_null)).collect(),
+            tools: tools.cloned().unwrap_or_default(),
+            documents: options.documents.clone().unwrap_or_default(),
+            kwargs: options.kwargs.clone(),
         };
-        let text = environment
-            .render_str(&self.source, context)
-            .map_err(|error| PromptError::Render(error.to_string()))?;
-        Ok(Rendered::new(text))
+        let texts = conversation.strings().into_iter().chain([source]);
+        let sentinels = Sentinels::choose(&self.controls, texts).ok_or_else(|| {
+            invalid("messages", "they use private characters of all ranges: leave some out")
+        })?;
+        let last = options.continue_final_message.then(|| conversation.tag_last(sentinels.tag()));
+        let last = last.transpose()?;
+        let run = Run { template: self, name, sentinels, last, options };
+        run.render(&conversation)
     }
 
     /// The source of the template that serves a plain conversation.
     pub fn source(&self) -> &str {
-        &self.source
+        let first = self.sources.values().next();
+        self.sources.get(DEFAULT).or(first).map_or("", String::as_str)
     }
+
+    /// The names of the templates.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+
+    fn check(&self, messages: &[ChatMessage], options: &RenderOptions) -> Result<(), PromptError> {
+        if messages.is_empty() {
+            return Err(invalid("messages", "is empty: at least one message is needed"));
+        }
+        for (index, message) in messages.iter().enumerate() {
+            let role = message.role.as_str();
+            if !ROLES.contains(&role) && self.controls.is_named_after(role) {
+                return Err(invalid(
+                    format!("messages[{index}].role"),
+                    format!(
+                        "{role:?} is the name of a control token; the usual roles are {}",
+                        ROLES.join(", ")
+                    ),
+                ));
+            }
+        }
+        if options.continue_final_message && options.add_generation_prompt {
+            return Err(invalid(
+                "continue_final_message",
+                "excludes add_generation_prompt: the prompt ends within the last message or after it",
+            ));
+        }
+        match RESERVED.iter().find(|name| options.kwargs.contains_key(**name)) {
+            Some(name) => Err(invalid(
+                format!("chat_template_kwargs.{name}"),
+                "is a variable that the request sets elsewhere",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn choose(
+        &self,
+        tools: Option<&Value>,
+        options: &RenderOptions,
+    ) -> Result<(&str, &str), PromptError> {
+        let fallback =
+            if tools.is_some() && self.sources.contains_key(TOOL_USE) { TOOL_USE } else { DEFAULT };
+        let wanted = options.template_name.as_deref().unwrap_or(fallback);
+        match self.sources.get_key_value(wanted) {
+            Some((name, source)) => Ok((name, source)),
+            None => Err(invalid(
+                "chat_template",
+                format!(
+                    "{wanted:?} is none of the templates: {}",
+                    self.names().collect::<Vec<_>>().join(", ")
+                ),
+            )),
+        }
+    }
+}
+
+/// What a request brings to a template.
+struct Conversation {
+    messages: Vec<Map<String, Value>>,
+    tools: Value,
+    documents: Value,
+    kwargs: Map<String, Value>,
+}
+
+impl Conversation {
+    fn strings(&self) -> Vec<&str> {
+        let mut strings: Vec<&str> = Vec::new();
+        for map in self.messages.iter().chain([&self.kwargs]) {
+            for (key, value) in map {
+                strings.push(key);
+                visit_strings(value, &mut |text| strings.push(text));
+            }
+        }
+        for value in [&self.tools, &self.documents] {
+            visit_strings(value, &mut |text| strings.push(text));
+        }
+        strings
+    }
+
+    fn marked(&self, sentinels: &Sentinels<'_>, strength: Strength) -> Conversation {
+        let mark = |value| sentinels.mark_value(value, Origin::Request, strength);
+        let message = |message: &Map<String, Value>| {
+            let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+            let origin = if role == "assistant" { Origin::Model } else { Origin::Request };
+            sentinels.mark_map(message, origin, strength)
+        };
+        Conversation {
+            messages: self.messages.iter().map(message).collect(),
+            tools: mark(&self.tools),
+            documents: mark(&self.documents),
+            kwargs: sentinels.mark_map(&self.kwargs, Origin::Request, strength),
+        }
+    }
+
+    /// Appends `tag` and a space to the text of the last message; returns that text.
+    fn tag_last(&mut self, tag: char) -> Result<String, PromptError> {
+        let field = format!("messages[{}].content", self.messages.len() - 1);
+        let content = self.messages.last_mut().and_then(|message| message.get_mut("content"));
+        let text = match content {
+            Some(Value::String(text)) => Some(text),
+            Some(Value::Array(parts)) => {
+                parts.iter_mut().rev().find_map(|part| match part.get_mut("text") {
+                    Some(Value::String(text)) => Some(text),
+                    _ => None,
+                })
+            }
+            _ => None,
+        };
+        let text = text.ok_or_else(|| {
+            invalid(field, "holds no text that continue_final_message could continue")
+        })?;
+        let untagged = text.clone();
+        text.extend([tag, ' ']);
+        Ok(untagged)
+    }
+}
+
+/// One rendering.
+struct Run<'a> {
+    template: &'a ChatTemplate,
+    name: &'a str,
+    sentinels: Sentinels<'a>,
+    /// The text of the message to be continued.
+    last: Option<String>,
+    options: &'a RenderOptions,
+}
+
+impl Run<'_> {
+    /// Renders, and finds the request's characters that look like control tokens.
+    ///
+    /// Where the template does not look into the request's strings, marking all characters that can begin a control token
+    /// changes nothing, and those marks hold whatever the template does. Where it does look, only spelled tokens are marked,
+    /// so that it sees the rest as it is; that reading counts if its turns are those of the first one.
+    fn render(&self, conversation: &Conversation) -> Result<Rendered, PromptError> {
+        let controls = &self.template.controls;
+        let strings = conversation.strings();
+        let bytes: usize = strings.iter().map(|text| text.len()).sum();
+        let plain = self.text(conversation, bytes)?;
+        if !strings.iter().any(|text| self.sentinels.concerns(text)) {
+            return Ok(Rendered::new(plain, Vec::new(), controls.markers()));
+        }
+        let (text, marks) = self.marked(conversation, Strength::Every, bytes)?;
+        if text == plain {
+            return Ok(Rendered::new(text, marks, controls.markers()));
+        }
+        let skeleton = controls.skeleton(&text, &marks);
+        let spelled = self.marked(conversation, Strength::Spelled, bytes);
+        match spelled {
+            Ok((text, marks)) if controls.skeleton(&text, &marks) == skeleton => {
+                Ok(Rendered::new(text, marks, controls.markers()))
+            }
+            _ => Ok(Rendered::new(text, marks, controls.markers())),
+        }
+    }
+
+    fn marked(
+        &self,
+        conversation: &Conversation,
+        strength: Strength,
+        bytes: usize,
+    ) -> Result<(String, Vec<Mark>), PromptError> {
+        let text = self.text(&conversation.marked(&self.sentinels, strength), bytes)?;
+        Ok(self.sentinels.restore(&text))
+    }
+
+    fn text(&self, conversation: &Conversation, bytes: usize) -> Result<String, PromptError> {
+        let fuel = FUEL + FUEL_PER_BYTE * bytes as u64;
+        let limit = OUTPUT_LIMIT + OUTPUT_PER_BYTE * bytes as u64;
+        let mut environment = self.template.environment.clone();
+        environment.set_fuel(Some(fuel));
+        let mut out = Capped { bytes: Vec::new(), limit };
+        let result = environment.get_template(self.name).and_then(|template| {
+            template.render_captured_to(self.context(conversation), &mut out).map(|_| ())
+        });
+        if out.bytes.len() as u64 > limit {
+            return Err(PromptError::Exhausted { what: "output bytes", limit });
+        }
+        result.map_err(|error| self.error(&error, fuel))?;
+        let text =
+            String::from_utf8(out.bytes).map_err(|error| PromptError::Render(error.to_string()))?;
+        self.cut_at_tag(text)
+    }
+
+    fn context(&self, conversation: &Conversation) -> minijinja::Value {
+        let Conversation { messages, tools, documents, kwargs } = conversation;
+        let mut context: BTreeMap<&str, minijinja::Value> = BTreeMap::new();
+        for (name, text) in &self.template.variables {
+            context.insert(name, text.as_str().into());
+        }
+        for (name, value) in kwargs {
+            context.insert(name, Serde(value).into());
+        }
+        context.insert("messages", Serde(messages).into());
+        context.insert("tools", Serde(tools).into());
+        context.insert("documents", Serde(documents).into());
+        context.insert("add_generation_prompt", self.options.add_generation_prompt.into());
+        if let Some(now) = &self.options.now {
+            context.insert(NOW, now.to_string().into());
+        }
+        context.into()
+    }
+
+    fn error(&self, error: &minijinja::Error, fuel: u64) -> PromptError {
+        if error.kind() == ErrorKind::OutOfFuel {
+            return PromptError::Exhausted { what: "steps", limit: fuel };
+        }
+        let mut source = error.source();
+        while let Some(cause) = source {
+            if let Some(Raised(message)) = cause.downcast_ref() {
+                return PromptError::Refused(self.sentinels.restore(message).0);
+            }
+            source = cause.source();
+        }
+        PromptError::Render(self.sentinels.restore(&error.to_string()).0)
+    }
+
+    /// Ends the text where the last message does, if that is to be continued.
+    fn cut_at_tag(&self, mut text: String) -> Result<String, PromptError> {
+        let Some(last) = &self.last else { return Ok(text) };
+        let tag = self.sentinels.tag();
+        let restored = self.sentinels.restore(&text).0;
+        let Some(at) = text.rfind(tag).filter(|_| restored.contains(last.trim())) else {
+            return Err(invalid(
+                "continue_final_message",
+                "the chat template leaves out parts of the last message, so that it cannot be continued",
+            ));
+        };
+        let spaced = text[at + tag.len_utf8()..].starts_with(' ');
+        text.truncate(at);
+        if !spaced {
+            // The template trimmed the message; then the end of its text is trimmed as well.
+            text.truncate(text.trim_end().len());
+        }
+        Ok(text)
+    }
+}
+
+/// A buffer with a limit.
+struct Capped {
+    bytes: Vec<u8>,
+    limit: u64,
+}
+
+impl io::Write for Capped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() as u64 > self.limit {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `chat_template.jinja` and `additional_chat_templates/*.jinja`.
+fn from_files(dir: &Path) -> Result<BTreeMap<String, String>, PromptError> {
+    let mut sources = BTreeMap::new();
+    if let Some(source) = files::read_text(&dir.join("chat_template.jinja"), files::TEMPLATE_LIMIT)?
+    {
+        sources.insert(DEFAULT.to_owned(), source);
+    }
+    let Ok(entries) = std::fs::read_dir(dir.join("additional_chat_templates")) else {
+        return Ok(sources);
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+        let is_template = path.extension().is_some_and(|extension| extension == "jinja");
+        if let Some(name) = name.filter(|_| is_template)
+            && let Some(source) = files::read_text(&path, files::TEMPLATE_LIMIT)?
+        {
+            sources.insert(name, source);
+        }
+    }
+    Ok(sources)
+}
+
+/// The `chat_template` of a configuration: a string, a list of `{name, template}`, or an object by name.
+fn from_config(value: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let sources = match value {
+        None | Some(Value::Null) => Some(BTreeMap::new()),
+        Some(Value::String(source)) => Some(BTreeMap::from([(DEFAULT.to_owned(), source.clone())])),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|entry| Some((text(&entry["name"])?, text(&entry["template"])?)))
+            .collect(),
+        Some(Value::Object(map)) => {
+            map.iter().map(|(name, source)| Some((name.clone(), text(source)?))).collect()
+        }
+        Some(_) => None,
+    };
+    sources.ok_or_else(|| {
+        "chat_template is neither a string nor a list of {name, template}".to_owned()
+    })
+}
+
+/// Whether a template tests `content is none`: then a `null` there has a meaning.
+fn asks_whether_content_is_none(source: &str) -> bool {
+    source.match_indices("content").any(|(at, word)| {
+        let after =
+            source[at + word.len()..].trim_start_matches(['\'', '"', ']', ')']).trim_start();
+        let Some(test) = after.strip_prefix("is ") else { return false };
+        let test = test.trim_start();
+        test.strip_prefix("not ").unwrap_or(test).trim_start().to_lowercase().starts_with("none")
+    })
+}
+
+fn invalid(field: impl Into<String>, reason: impl Into<String>) -> PromptError {
+    PromptError::Invalid { field: field.into(), reason: reason.into() }
 }
