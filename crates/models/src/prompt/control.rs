@@ -16,8 +16,8 @@
 //! | an `assistant` message of the request | only the *markup of the model's own answers* ([`MODEL_MARKUP`]: a chain of thought, a tool call); clients send answers back as they came, and the tokens must be the same again |
 //! | any other string of the request: content, names, tool schemas, template arguments | none |
 //!
-//! A role names a turn, and templates build tokens from it (`'<|' + role + '|>'`); so a role outside [`ROLES`] that is the
-//! name inside a control token is refused.
+//! A role names a turn, and templates build tokens from it (`'<|' + role + '|>'`); so a role outside [`ROLES`] that is no
+//! plain name, or the name inside a control token, is refused.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -168,8 +168,11 @@ impl ControlSet {
         self.tokens.iter().filter(|control| !control.special).map(|control| control.id).collect()
     }
 
-    /// Whether a role outside [`ROLES`] is the name inside a control token.
-    pub(crate) fn is_named_after(&self, role: &str) -> bool {
+    /// Whether a template could build a control token from `role`: it is no plain name, or the name inside a token.
+    pub(crate) fn could_be_built_from(&self, role: &str) -> bool {
+        if !role.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ')) {
+            return true;
+        }
         let name = |content: &str| {
             content.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
                 == role.to_lowercase()
@@ -266,8 +269,9 @@ mod tests {
 
     #[test]
     fn a_role_may_not_spell_a_token() {
-        assert!(set().is_named_after("im_end"));
-        assert!(set().is_named_after("inst"));
-        assert!(!set().is_named_after("critic"));
+        assert!(set().could_be_built_from("im_end"));
+        assert!(set().could_be_built_from("inst"));
+        assert!(set().could_be_built_from("x|>y<|z"));
+        assert!(!set().could_be_built_from("critic"));
     }
 }

@@ -1,36 +1,11 @@
 //! What can go wrong between a request's text and its tokens.
 
-use std::path::PathBuf;
-
 /// An error of the prompt room. [`PromptError::is_callers`] tells whose fault it is.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// A file of the checkpoint cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A file of the checkpoint is larger than any honest one.
-    #[error("{} has {bytes} bytes, the limit is {limit}", path.display())]
-    FileTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-        /// The most that is read.
-        limit: u64,
-    },
-    /// A file of the checkpoint does not hold what its name promises.
-    #[error("{}: {reason}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong in it, and what was wanted.
-        reason: String,
-    },
+    /// A file of the checkpoint cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] crate::Error),
     /// The tokenizer's definition is malformed.
     #[error("the tokenizer is malformed: {0}")]
     Tokenizer(String),
@@ -78,11 +53,9 @@ impl PromptError {
             | PromptError::Render(_)
             | PromptError::Exhausted { .. }
             | PromptError::Invalid { .. } => true,
-            PromptError::Read { .. }
-            | PromptError::FileTooLarge { .. }
+            PromptError::Checkpoint(_)
             | PromptError::Tokenizer(_)
-            | PromptError::Template { .. }
-            | PromptError::Malformed { .. } => false,
+            | PromptError::Template { .. } => false,
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod tokenizer;
 pub use control::Rendered;
 pub use detokenizer::DecodeStream;
 pub use error::PromptError;
+pub(crate) use files::read_object;
 pub use message::ChatMessage;
 pub use template::{ChatTemplate, RenderOptions};
 pub use tokenizer::{NamedToken, SpecialTokens, Tokenizer};

@@ -71,7 +71,7 @@ impl ChatTemplate {
                 let path = dir.join(name);
                 let config = files::read_object(&path)?;
                 sources = from_config(config.get("chat_template"))
-                    .map_err(|reason| files::malformed(path, reason))?;
+                    .map_err(|reason| files::malformed(&path, reason))?;
             }
         }
         if sources.is_empty() {
@@ -161,11 +161,11 @@ impl ChatTemplate {
         }
         for (index, message) in messages.iter().enumerate() {
             let role = message.role.as_str();
-            if !ROLES.contains(&role) && self.controls.is_named_after(role) {
+            if !ROLES.contains(&role) && self.controls.could_be_built_from(role) {
                 return Err(invalid(
                     format!("messages[{index}].role"),
                     format!(
-                        "{role:?} is the name of a control token; the usual roles are {}",
+                        "{role:?} could become a control token; the usual roles are {}",
                         ROLES.join(", ")
                     ),
                 ));
@@ -411,8 +411,7 @@ impl io::Write for Capped {
 /// `chat_template.jinja` and `additional_chat_templates/*.jinja`.
 fn from_files(dir: &Path) -> Result<BTreeMap<String, String>, PromptError> {
     let mut sources = BTreeMap::new();
-    if let Some(source) = files::read_text(&dir.join("chat_template.jinja"), files::TEMPLATE_LIMIT)?
-    {
+    if let Some(source) = files::read_template(&dir.join("chat_template.jinja"))? {
         sources.insert(DEFAULT.to_owned(), source);
     }
     let Ok(entries) = std::fs::read_dir(dir.join("additional_chat_templates")) else {
@@ -422,7 +421,7 @@ fn from_files(dir: &Path) -> Result<BTreeMap<String, String>, PromptError> {
         let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
         let is_template = path.extension().is_some_and(|extension| extension == "jinja");
         if let Some(name) = name.filter(|_| is_template)
-            && let Some(source) = files::read_text(&path, files::TEMPLATE_LIMIT)?
+            && let Some(source) = files::read_template(&path)?
         {
             sources.insert(name, source);
         }

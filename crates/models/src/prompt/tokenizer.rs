@@ -65,11 +65,11 @@ impl Tokenizer {
     /// When a file is there but cannot be read, is too large, or is malformed.
     pub fn from_dir(dir: &Path) -> Result<Option<Tokenizer>, PromptError> {
         let path = dir.join("tokenizer.json");
-        let Some(content) = files::read(&path, files::TOKENIZER_LIMIT)? else { return Ok(None) };
+        let Some(content) = files::read(&path, files::MAX_TOKENIZER)? else { return Ok(None) };
         let mut names = files::read_object(&dir.join("special_tokens_map.json"))?;
         names.extend(files::read_object(&dir.join("tokenizer_config.json"))?);
         Self::new(&content, &names).map(Some).map_err(|error| match error {
-            PromptError::Tokenizer(reason) => files::malformed(path, reason),
+            PromptError::Tokenizer(reason) => files::malformed(&path, reason).into(),
             other => other,
         })
     }
