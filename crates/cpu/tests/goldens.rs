@@ -1,0 +1,66 @@
+//! Every fixture against the reference: logits of every position, argmax of every position, 24 greedy tokens.
+
+mod common;
+
+use common::{Harness, Work, greedy, into_token};
+use foundation::TokenId;
+use testkit::golden::{Golden, GoldenPrompt, argmax, logits_distance};
+
+/// `|value - golden| / max(|golden|, 1)` that a float32 engine must stay within.
+const TOLERANCE: f32 = 2e-3;
+
+macro_rules! goldens {
+    ($($test:ident: $fixture:literal),* $(,)?) => {
+        $(#[test] fn $test() { agrees_with_its_golden($fixture); })*
+
+        #[test]
+        fn every_fixture_is_listed() {
+            assert_eq!(testkit::golden::fixture_names(), [$($fixture),*]);
+        }
+    };
+}
+
+goldens! {
+    gemma2: "gemma2",
+    gemma3: "gemma3",
+    gemma3_hd256: "gemma3-hd256",
+    granite: "granite",
+    llama: "llama",
+    llama_tied: "llama-tied",
+    mistral: "mistral",
+    olmo2: "olmo2",
+    phi3_longrope: "phi3-longrope",
+    phi3_longrope_long: "phi3-longrope-long",
+    qwen2: "qwen2",
+    qwen3: "qwen3",
+    qwen3_tied: "qwen3-tied",
+}
+
+fn agrees_with_its_golden(fixture: &str) {
+    let golden = Golden::read(fixture);
+    let mut harness = Harness::load(fixture);
+    for (index, prompt) in golden.prompts.iter().enumerate() {
+        let mut sequence = harness.sequence(0, prompt.input_ids.len());
+        let logits = harness.logits(&mut sequence, &prompt.input_ids);
+        check_logits(&format!("{fixture}, prompt {index}"), prompt, &logits);
+        let mut generated = vec![argmax(logits.last().expect("a prompt is not empty"))];
+        while generated.len() < prompt.greedy_ids.len() {
+            let tokens = [*generated.last().expect("one token is there")];
+            let outputs = vec![(0, greedy())];
+            let rows =
+                harness.step(vec![Work { sequence: &mut sequence, tokens: &tokens, outputs }]);
+            generated.push(into_token(&rows[0]));
+            harness.trim(&mut sequence);
+        }
+        assert_eq!(generated, prompt.greedy_ids, "{fixture}, prompt {index}");
+        harness.release(sequence);
+    }
+}
+
+fn check_logits(what: &str, prompt: &GoldenPrompt, logits: &[Vec<f32>]) {
+    let distance = logits_distance(&logits.concat(), &prompt.logits);
+    println!("{what}: largest relative distance {:e}", distance.relative);
+    assert!(distance.relative <= TOLERANCE, "{what}: {distance:?}");
+    let seen: Vec<TokenId> = logits.iter().map(|row| argmax(row)).collect();
+    assert_eq!(seen, prompt.prompt_argmax, "{what}");
+}
