@@ -4,6 +4,8 @@
 //! sequence: a prefill chunk, or a single decode token. Runs lie one after the other in [`StepBatch::tokens`].
 //! A row, not the model, carries what differs between requests.
 
+mod check;
+
 use std::{ops::Range, sync::Arc};
 
 use foundation::{BlockId, SlotId, TokenId};

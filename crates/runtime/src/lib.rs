@@ -6,5 +6,8 @@
 pub mod backend;
 pub mod batch;
 pub mod engine;
+pub mod kv;
 pub mod progress;
 pub mod sampling;
+pub mod scheduler;
+pub mod stop;

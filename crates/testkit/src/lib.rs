@@ -1,5 +1,12 @@
-//! What tests of several crates share.
+//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness.
 //!
-//! Knows: goldens of the fixtures, comparators. Does not know: how anything is computed.
+//! Knows: the runtime's interfaces. Does not know: any real backend or checkpoint.
 
-pub mod golden;
+pub mod clock;
+pub mod compare;
+pub mod fake;
+pub mod rng;
+
+pub use clock::SimClock;
+pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
+pub use rng::Rng;

@@ -1,12 +1,32 @@
 //! The engine without its thread: commands in, steps out. A simulation drives it call by call.
+//!
+//! One turn of the loop takes commands, plans and submits a step, and commits the oldest step in flight. The plain
+//! loop lets one step be in flight, the overlapped loop two: there step n+1 is planned and submitted while step n
+//! runs, its rows read the tokens that step n samples on the device, and what was computed past a stop is discarded.
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, mpsc::Receiver},
+    time::Duration,
+};
+
+use foundation::{RequestId, TokenId};
 
 use super::{
-    EngineOptions, FinishReason, Usage,
-    inbox::{Command, Shared},
+    Clock, EngineOptions, FinishReason,
+    admission::Limits,
+    inbox::{Command, Job, Shared, Submitter},
+    pack::{InFlight, Packer, Sessions, publish},
+    session::{Session, Slots},
 };
-use crate::backend::StepRunner;
+use crate::{
+    backend::{RunnerSpec, StepError, StepRunner},
+    batch::{RowOutput, SlotReset, StepBatch, StepId, StepOutput, TokenLogprobs},
+    kv::{BlockLease, ChainRoot, KeyChain, KvCache, SequenceKv},
+    scheduler::{
+        Changes, Rank, RunnerQueue, Sequence, StepCost, StepLimits, StepPlan, sequence::regime_of,
+    },
+};
 
 /// What a call of [`EngineCore::step`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,30 +39,442 @@ pub enum Progress {
 
 /// Owns the runner and every sequence.
 pub struct EngineCore {
-    _runner: Box<dyn StepRunner>,
+    spec: RunnerSpec,
+    /// Steps that may be in flight: 1 or 2.
+    depth: usize,
+    max_length: usize,
+    max_rows: usize,
+    queue: RunnerQueue,
+    sessions: Sessions,
+    slots: Slots,
+    in_flight: VecDeque<InFlight>,
+    last_step: StepId,
+    last_end: Duration,
+    cost: StepCost,
+    kv: KvCache,
+    no_tokens: Arc<[TokenId]>,
     shared: Arc<Shared>,
+    inbox: Receiver<Command>,
+    runner: Box<dyn StepRunner>,
 }
 
 impl EngineCore {
-    pub(crate) fn new(
+    /// A core and its callers' side, with no thread between them.
+    pub fn with_submitter(
         runner: Box<dyn StepRunner>,
-        _options: &EngineOptions,
-        shared: Arc<Shared>,
-    ) -> Self {
-        EngineCore { _runner: runner, shared }
+        options: &EngineOptions,
+        clock: Arc<dyn Clock>,
+    ) -> (Submitter, EngineCore) {
+        let (submitter, shared, inbox) = Submitter::new(runner.spec(), options, clock);
+        (submitter, EngineCore::new(runner, options, shared, inbox))
     }
 
-    pub(crate) fn accept(&mut self, command: Command) {
-        if let Command::Submit(job) = command {
-            job.responder
-                .finish(FinishReason::Failed("scheduling follows".into()), Usage::default());
+    pub(super) fn new(
+        runner: Box<dyn StepRunner>,
+        options: &EngineOptions,
+        shared: Arc<Shared>,
+        inbox: Receiver<Command>,
+    ) -> Self {
+        let spec = runner.spec().clone();
+        let wanted_rows = options.max_step_tokens.unwrap_or(usize::MAX);
+        EngineCore {
+            depth: if options.overlap { spec.max_in_flight.clamp(1, 2) } else { 1 },
+            max_length: Limits::new(&spec).max_sequence_tokens,
+            max_rows: wanted_rows.clamp(1, spec.max_step_tokens),
+            queue: RunnerQueue::new(options.decode_priority_burst),
+            sessions: Sessions::new(),
+            slots: Slots::new(spec.max_step_sequences),
+            in_flight: VecDeque::new(),
+            last_step: StepId(0),
+            last_end: Duration::ZERO,
+            cost: StepCost::new(options.step_target),
+            kv: KvCache::new(&spec, options.prefix_cache),
+            no_tokens: Arc::from([]),
+            spec,
+            shared,
+            inbox,
+            runner,
         }
     }
 
     /// One turn of the loop.
     pub fn step(&mut self) -> Progress {
+        while let Ok(command) = self.inbox.try_recv() {
+            self.accept(command);
+        }
+        let outcome = self.advance();
+        let progress = outcome.unwrap_or_else(|error| {
+            self.fail_all(&error.to_string());
+            Progress::Idle
+        });
+        self.report(progress);
+        progress
+    }
+
+    /// Blocks until a command comes; false: nobody is left who could send one.
+    pub(super) fn wait_for_command(&mut self) -> bool {
+        let command = self.inbox.recv();
+        command.map(|command| self.accept(command)).is_ok()
+    }
+
+    /// Submits the next step, and commits the oldest when enough are in flight or nothing could be submitted.
+    fn advance(&mut self) -> Result<Progress, StepError> {
+        let plan = self.plan();
+        let submitted = !plan.is_empty();
+        let moved = submitted || !plan.preempt.is_empty();
+        self.carry_out(&plan)?;
+        if self.in_flight.len() >= self.depth || (!submitted && !self.in_flight.is_empty()) {
+            self.commit_oldest()?;
+            return Ok(Progress::Worked);
+        }
+        if moved {
+            return Ok(Progress::Worked);
+        }
+        if self.sessions.is_empty() {
+            return Ok(Progress::Idle);
+        }
+        // Admission and planner promise that this cannot be; without an answer the callers would wait for ever.
+        Err(StepError::Invalid(format!("{} requests wait and none can run", self.sessions.len())))
+    }
+
+    fn plan(&self) -> StepPlan {
+        let limits = StepLimits {
+            rows: self.max_rows,
+            sequences: self.spec.max_step_sequences.min(self.max_rows),
+            chunk_with_decode: self.cost.chunk(true),
+            chunk_alone: self.cost.chunk(false),
+            mixes: self.spec.mixes_prefill_and_decode,
+            regime_thresholds: self.spec.regime_thresholds.clone(),
+        };
+        self.queue.plan(&self.kv, &limits)
+    }
+
+    fn carry_out(&mut self, plan: &StepPlan) -> Result<(), StepError> {
+        self.shared.metrics.preemptions.add(plan.preempt.len() as u64);
+        let (queue, kv, mut moves) = self.moves();
+        queue.apply(plan, kv, &mut moves);
+        let slot_resets = moves.resets;
+        if plan.is_empty() {
+            return Ok(());
+        }
+        let step = StepId(self.last_step.0 + 1);
+        let (batch, targets, sources) = self.pack(plan, step, slot_resets);
+        let submitted = self.shared.clock.now();
+        let id = self.runner.submit(batch)?;
+        drop(sources);
+        if id != step {
+            let text = format!("step {} was submitted, the runner names it {}", step.0, id.0);
+            return Err(StepError::Invalid(text));
+        }
+        self.last_step = step;
+        let (rows, prefills) = (plan.rows(), plan.prefills());
+        self.in_flight.push_back(InFlight { step, targets, rows, prefills, submitted });
+        Ok(())
+    }
+
+    /// The queue, the cache, and what must change beside them when sequences start or stop.
+    fn moves(&mut self) -> (&mut RunnerQueue, &KvCache, Moves<'_>) {
+        let moves = Moves {
+            sessions: &mut self.sessions,
+            slots: &mut self.slots,
+            shared: &self.shared,
+            resets: Vec::new(),
+        };
+        (&mut self.queue, &self.kv, moves)
+    }
+
+    fn pack(
+        &mut self,
+        plan: &StepPlan,
+        step: StepId,
+        slot_resets: Vec<SlotReset>,
+    ) -> (StepBatch, Vec<Rank>, Vec<BlockLease>) {
+        let mut packer = Packer::new(&self.kv, step);
+        packer.batch.slot_resets = slot_resets;
+        let mut sources = Vec::new();
+        for admission in plan.admit.iter().filter(|admission| admission.hit.copy_last) {
+            let sequence = self.queue.get_mut(admission.rank).expect("it was admitted");
+            let copies = self.kv.copy_last(&mut sequence.kv);
+            packer.batch.block_copies.extend(copies.copies);
+            sources.extend(copies.sources);
+        }
+        for run in &plan.runs {
+            let sequence =
+                self.queue.get_mut(run.rank).expect("a plan runs sequences of the queue");
+            let session = self.sessions.get(&run.rank.id).expect("a sequence has a session");
+            packer.push(run, sequence, session);
+        }
+        let (batch, targets) = packer.finish();
+        (batch, targets, sources)
+    }
+
+    fn commit_oldest(&mut self) -> Result<(), StepError> {
+        let output = self.runner.wait()?;
+        let step = self.in_flight.pop_front().expect("a step is in flight");
+        if output.step != step.step || output.rows.len() != step.targets.len() {
+            return Err(StepError::Invalid(format!(
+                "step {} gave {} rows, expected {} of step {}",
+                output.step.0,
+                output.rows.len(),
+                step.targets.len(),
+                step.step.0
+            )));
+        }
+        let now = self.shared.clock.now();
+        self.measure(&step, now);
+        self.commit(step, output, now)
+    }
+
+    fn measure(&mut self, step: &InFlight, now: Duration) {
+        let time = now.saturating_sub(step.submitted.max(self.last_end));
+        self.last_end = now;
+        if step.prefills {
+            self.cost.record(step.rows, time);
+        }
+        let metrics = &self.shared.metrics;
+        metrics.steps.add(1);
+        metrics.computed_tokens.add(step.rows as u64);
+        metrics.step_time.observe(time.as_secs_f64());
+        metrics.step_tokens.observe(step.rows as f64);
         self.shared.stepped();
-        self.shared.idle();
-        Progress::Idle
+    }
+
+    fn commit(
+        &mut self,
+        step: InFlight,
+        output: StepOutput,
+        now: Duration,
+    ) -> Result<(), StepError> {
+        for (rank, row) in step.targets.into_iter().zip(output.rows) {
+            match row {
+                RowOutput::Sampled { token, logprobs } => {
+                    self.commit_token(rank, token, logprobs, now);
+                }
+                RowOutput::Scored(score) => self.commit_score(rank, score),
+                RowOutput::Failed(reason) => self.finish(rank, FinishReason::Failed(reason)),
+                RowOutput::Logits(_) | RowOutput::Hidden(_) => {
+                    let text = "a row gave what nobody asked for: logits or hidden state";
+                    return Err(StepError::Invalid(text.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of a sequence that has ended meanwhile is discarded.
+    fn commit_token(
+        &mut self,
+        rank: Rank,
+        token: TokenId,
+        logprobs: Option<TokenLogprobs>,
+        now: Duration,
+    ) {
+        let session = self.sessions.get_mut(&rank.id);
+        let (Some(sequence), Some(session)) = (self.queue.get_mut(rank), session) else { return };
+        sequence.in_flight -= 1;
+        sequence.tokens.push(token);
+        let generated = sequence.tokens.len() - sequence.prompt_tokens;
+        let limit =
+            generated >= sequence.max_tokens || sequence.tokens.len() >= sequence.max_length;
+        let end = session.token(token, logprobs, limit, now, &self.shared.metrics);
+        match end {
+            Some(reason) => self.finish(rank, reason),
+            None => self.go_on(rank),
+        }
+    }
+
+    /// After a token: names the block it completed, or starts anew where it changes the regime.
+    fn go_on(&mut self, rank: Rank) {
+        let Some(sequence) = self.queue.get_mut(rank) else { return };
+        let regime = regime_of(sequence.tokens.len(), &self.spec.regime_thresholds);
+        if regime == sequence.regime {
+            publish(&self.kv, sequence);
+            return;
+        }
+        // The planner waits at such a token, so none is in flight behind it.
+        sequence.regime = regime;
+        sequence.chain = sequence.chain.restarted(regime);
+        sequence.chain.extend(&sequence.tokens);
+        let (queue, _, mut moves) = self.moves();
+        queue.requeue(rank, &mut moves);
+    }
+
+    fn commit_score(&mut self, rank: Rank, score: TokenLogprobs) {
+        let session = self.sessions.get(&rank.id);
+        let (Some(sequence), Some(session)) = (self.queue.get_mut(rank), session) else { return };
+        let Some(scores) = &mut sequence.prompt_scores else { return };
+        scores.push(Some(score));
+        if scores.len() == sequence.prompt_tokens {
+            session.prompt_scores(scores);
+            if sequence.max_tokens == 0 {
+                self.finish(rank, FinishReason::Length);
+            }
+        }
+    }
+
+    fn accept(&mut self, command: Command) {
+        match command {
+            Command::Submit(job) => self.accept_job(*job),
+            Command::Cancel(id) => self.cancel(id),
+            Command::CancelAll => {
+                let ids: Vec<RequestId> = self.sessions.keys().copied().collect();
+                ids.into_iter().for_each(|id| self.cancel(id));
+            }
+            Command::Wake => {}
+        }
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        if let Some(rank) = self.sessions.get(&id).map(|session| session.rank) {
+            self.finish(rank, FinishReason::Cancelled);
+        }
+    }
+
+    fn accept_job(&mut self, job: Job) {
+        if self.sessions.is_empty() {
+            // Work begins now: the time before was idleness, not a stall.
+            self.shared.stepped();
+        }
+        let sequence = self.sequence(&job);
+        let (session, _) = Session::new(job, Arc::clone(&self.no_tokens));
+        let rank = session.rank;
+        self.sessions.insert(rank.id, session);
+        let nothing_to_compute = sequence.remaining() == 0;
+        let wants_nothing = sequence.max_tokens == 0 && sequence.prompt_scores.is_none();
+        if let Some(reason) = self.shared.fault() {
+            self.finish(rank, FinishReason::Failed(reason));
+        } else if self.shared.stopping() {
+            self.finish(rank, FinishReason::Cancelled);
+        } else if nothing_to_compute || wants_nothing {
+            self.answer_at_once(&sequence);
+        } else {
+            self.queue.push(sequence);
+        }
+    }
+
+    /// A request without output whose prompt needs no computing.
+    fn answer_at_once(&mut self, sequence: &Sequence) {
+        let now = self.shared.clock.now();
+        if let Some(session) = self.sessions.get_mut(&sequence.rank.id) {
+            session.start(0, now, &self.shared.metrics);
+            if let Some(scores) = &sequence.prompt_scores {
+                session.prompt_scores(scores);
+            }
+        }
+        self.finish(sequence.rank, FinishReason::Length);
+    }
+
+    fn sequence(&self, job: &Job) -> Sequence {
+        let request = &job.request;
+        let regime = regime_of(request.prompt.len(), &self.spec.regime_thresholds);
+        let root = ChainRoot {
+            kv_dtype: self.spec.kv_dtype,
+            regime,
+            adapter: None,
+            cache_salt: request.cache_salt.clone(),
+        };
+        let mut chain = KeyChain::new(root, self.spec.block_size);
+        chain.extend(&request.prompt);
+        Sequence {
+            rank: Rank::new(request.priority, job.id),
+            tokens: request.prompt.to_vec(),
+            prompt_tokens: request.prompt.len(),
+            max_tokens: request.max_tokens as usize,
+            max_length: self.max_length,
+            computed: 0,
+            in_flight: 0,
+            last_output: (StepId(0), 0),
+            kv: SequenceKv::default(),
+            chain,
+            published: 0,
+            regime,
+            slot: None,
+            prompt_scores: request.prompt_logprobs.map(|_| vec![None]),
+            started: false,
+        }
+    }
+
+    /// Ends a request: blocks and slot are free, the caller has its answer. Rows in flight find nobody.
+    fn finish(&mut self, rank: Rank, reason: FinishReason) {
+        if let Some(mut sequence) = self.queue.remove(rank) {
+            self.slots.give_back(sequence.restart());
+        }
+        if let Some(session) = self.sessions.remove(&rank.id) {
+            session.finish(reason, self.shared.clock.now(), &self.shared.metrics);
+        }
+    }
+
+    /// The runner is lost: every request fails, once; none is taken any more.
+    fn fail_all(&mut self, reason: &str) {
+        tracing::error!(reason, "the engine failed");
+        self.shared.fail(reason.to_owned());
+        self.in_flight.clear();
+        let ranks: Vec<Rank> = self.sessions.values().map(|session| session.rank).collect();
+        for rank in ranks {
+            self.finish(rank, FinishReason::Failed(reason.to_owned()));
+        }
+    }
+
+    fn report(&self, progress: Progress) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let metrics = &self.shared.metrics;
+        let (used, total) = self.kv.usage();
+        metrics.kv_blocks_used.set(used as u64);
+        metrics.kv_blocks_total.set(total as u64);
+        metrics.running.set(self.queue.running() as u64);
+        metrics.waiting.set(self.queue.waiting() as u64);
+        self.shared.running.store(self.queue.running(), Relaxed);
+        if progress == Progress::Idle {
+            self.shared.idle();
+        }
+    }
+
+    /// Every rule that must hold between two steps; the text names one that does not. For tests.
+    pub fn check(&self) -> Result<(), String> {
+        self.kv.check(self.queue.iter().map(|sequence| &sequence.kv))?;
+        let sequences = self.queue.iter().count();
+        if sequences != self.sessions.len() {
+            return Err(format!("{sequences} sequences, {} sessions", self.sessions.len()));
+        }
+        let slots = self.slots.free() + self.queue.running();
+        if slots != self.spec.max_step_sequences {
+            return Err(format!("{slots} slots of {}", self.spec.max_step_sequences));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is held: no request, no block, no step in flight. For tests.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.in_flight.is_empty() && self.kv.usage().0 == 0
+    }
+}
+
+/// What changes beside queue and cache when a sequence starts or stops to run.
+struct Moves<'a> {
+    sessions: &'a mut Sessions,
+    slots: &'a mut Slots,
+    shared: &'a Shared,
+    resets: Vec<SlotReset>,
+}
+
+impl Changes for Moves<'_> {
+    fn start(&mut self, sequence: &mut Sequence) {
+        let slot = self.slots.take();
+        sequence.slot = Some(slot);
+        let session = self.sessions.get_mut(&sequence.rank.id).expect("a sequence has a session");
+        let (prompt, generated) = session.counted(sequence);
+        self.resets.push(SlotReset { slot, prompt, generated });
+        if sequence.started {
+            return;
+        }
+        sequence.started = true;
+        let metrics = &self.shared.metrics;
+        metrics.prefix_query_tokens.add(sequence.prompt_tokens as u64);
+        metrics.prefix_hit_tokens.add(sequence.computed as u64);
+        session.start(sequence.computed, self.shared.clock.now(), metrics);
+    }
+
+    fn stop(&mut self, sequence: &mut Sequence) {
+        self.slots.give_back(sequence.restart());
     }
 }

@@ -253,8 +253,4 @@ impl Submitter {
         self.shared.stopping.store(true, Ordering::Release);
         let _ = self.commands.send(Command::CancelAll);
     }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
 }

@@ -9,11 +9,14 @@ pub mod event;
 pub mod health;
 pub mod inbox;
 pub mod metrics;
+mod pack;
 pub mod request;
+mod session;
 mod thread;
 pub mod ticket;
 
 pub use clock::{Clock, SystemClock};
+pub use core::{EngineCore, Progress};
 pub use event::{EngineEvent, FinishReason, Usage};
 pub use health::Health;
 pub use inbox::Submitter;

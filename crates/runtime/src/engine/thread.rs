@@ -101,8 +101,8 @@ fn run(
     shared: Arc<Shared>,
     inbox: Receiver<Command>,
 ) {
-    let mut core = EngineCore::new(runner, &options, Arc::clone(&shared));
-    let outcome = catch_unwind(AssertUnwindSafe(|| serve(&mut core, &inbox, &shared)));
+    let mut core = EngineCore::new(runner, &options, Arc::clone(&shared), inbox);
+    let outcome = catch_unwind(AssertUnwindSafe(|| serve(&mut core, &shared)));
     if let Err(panic) = outcome {
         let reason = format!("the engine thread panicked: {}", panic_text(&*panic));
         tracing::error!(reason);
@@ -116,11 +116,8 @@ fn run(
     shared.idle();
 }
 
-fn serve(core: &mut EngineCore, inbox: &Receiver<Command>, shared: &Shared) {
+fn serve(core: &mut EngineCore, shared: &Shared) {
     loop {
-        while let Ok(command) = inbox.try_recv() {
-            core.accept(command);
-        }
         if core.step() == Progress::Worked {
             continue;
         }
@@ -128,9 +125,8 @@ fn serve(core: &mut EngineCore, inbox: &Receiver<Command>, shared: &Shared) {
             return;
         }
         // Idle. The engine's own submitter holds a sender, and tells the thread to stop before it goes.
-        match inbox.recv() {
-            Ok(command) => core.accept(command),
-            Err(_) => return,
+        if !core.wait_for_command() {
+            return;
         }
     }
 }

@@ -1,0 +1,186 @@
+//! The blocks of one KV group: reference counts, the prefix index, and eviction of the least recently used.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
+
+use foundation::BlockId;
+
+use super::key::BlockKey;
+
+/// The blocks of one KV group. Each is held, cached or free (see [`super`]).
+#[derive(Debug)]
+pub struct BlockPool {
+    blocks: Vec<Block>,
+    /// Blocks without holder and without name, the next to give on top.
+    free: Vec<BlockId>,
+    /// Blocks without holder but with a name, by the time they were given back: the first is evicted first.
+    cached: BTreeMap<u64, BlockId>,
+    /// The prefix index: where a named block lies, held or cached.
+    index: HashMap<BlockKey, BlockId>,
+    /// Counts the blocks given back.
+    time: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    holders: u32,
+    key: Option<BlockKey>,
+    /// When it was given back; its place in `cached`.
+    given_back: u64,
+}
+
+impl BlockPool {
+    /// `blocks` free blocks, numbered from 0.
+    pub fn new(blocks: usize) -> Self {
+        BlockPool {
+            blocks: vec![Block::default(); blocks],
+            free: (0..blocks as u32).rev().map(BlockId).collect(),
+            cached: BTreeMap::new(),
+            index: HashMap::new(),
+            time: 0,
+        }
+    }
+
+    /// Blocks there are.
+    pub fn total(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Blocks that can be had: free ones, then cached ones.
+    pub fn available(&self) -> usize {
+        self.free.len() + self.cached.len()
+    }
+
+    /// How many leases a block has.
+    pub fn holders(&self, block: BlockId) -> u32 {
+        self.blocks[block.0 as usize].holders
+    }
+
+    /// Where the block of this name lies.
+    pub fn find(&self, key: &BlockKey) -> Option<BlockId> {
+        self.index.get(key).copied()
+    }
+
+    /// A block for new contents: a free one, else the cached one that was given back longest ago.
+    fn take(&mut self) -> Option<BlockId> {
+        let block = self.free.pop().or_else(|| {
+            let (_, block) = self.cached.pop_first()?;
+            self.forget(block);
+            Some(block)
+        })?;
+        self.blocks[block.0 as usize].holders = 1;
+        Some(block)
+    }
+
+    /// One more holder of a held or cached block.
+    fn share(&mut self, block: BlockId) {
+        let entry = &mut self.blocks[block.0 as usize];
+        if entry.holders == 0 {
+            let removed = self.cached.remove(&entry.given_back);
+            assert_eq!(removed, Some(block), "a shared block is held or cached");
+        }
+        entry.holders += 1;
+    }
+
+    /// One holder less; the last one leaves the block cached if it has a name, else free.
+    fn give_back(&mut self, block: BlockId) {
+        let entry = &mut self.blocks[block.0 as usize];
+        entry.holders -= 1;
+        if entry.holders > 0 {
+            return;
+        }
+        if entry.key.is_none() {
+            self.free.push(block);
+            return;
+        }
+        self.time += 1;
+        entry.given_back = self.time;
+        self.cached.insert(self.time, block);
+    }
+
+    /// Names a held block whose contents are complete. Where another block has the name already it keeps it.
+    pub fn publish(&mut self, block: BlockId, key: BlockKey) {
+        let entry = &mut self.blocks[block.0 as usize];
+        assert!(entry.holders > 0, "only a held block is published");
+        if entry.key.is_none() && !self.index.contains_key(&key) {
+            entry.key = Some(key);
+            self.index.insert(key, block);
+        }
+    }
+
+    fn forget(&mut self, block: BlockId) {
+        if let Some(key) = self.blocks[block.0 as usize].key.take() {
+            self.index.remove(&key);
+        }
+    }
+
+    /// Every rule that must hold between two calls; the text names the first that does not.
+    pub fn check(&self) -> Result<(), String> {
+        let held = self.blocks.iter().filter(|block| block.holders > 0).count();
+        if held + self.available() != self.total() {
+            return Err(format!(
+                "{held} held + {} available != {} blocks",
+                self.available(),
+                self.total()
+            ));
+        }
+        let wrongly_free = self.free.iter().find(|block| {
+            let entry = self.blocks[block.0 as usize];
+            entry.holders > 0 || entry.key.is_some()
+        });
+        if let Some(block) = wrongly_free {
+            return Err(format!("free block {block} is held or has a name"));
+        }
+        for (time, block) in &self.cached {
+            let entry = self.blocks[block.0 as usize];
+            if entry.holders > 0 || entry.key.is_none() || entry.given_back != *time {
+                return Err(format!("cached block {block} is held, nameless or misplaced"));
+            }
+        }
+        let named = self.blocks.iter().filter(|block| block.key.is_some()).count();
+        let misplaced =
+            self.index.iter().find(|(key, block)| self.blocks[block.0 as usize].key != Some(**key));
+        if named != self.index.len() || misplaced.is_some() {
+            return Err(format!("{named} named blocks, {} in the index", self.index.len()));
+        }
+        Ok(())
+    }
+}
+
+/// One hold on a block, given back by Drop. Held and dropped on the engine thread.
+#[derive(Debug)]
+pub struct BlockLease {
+    pool: Rc<RefCell<BlockPool>>,
+    block: BlockId,
+}
+
+impl BlockLease {
+    /// A lease on a block for new contents; `None`: all blocks are held.
+    pub fn take(pool: &Rc<RefCell<BlockPool>>) -> Option<BlockLease> {
+        let block = pool.borrow_mut().take()?;
+        Some(BlockLease { pool: Rc::clone(pool), block })
+    }
+
+    /// One more lease on a block that the index found.
+    pub fn share(pool: &Rc<RefCell<BlockPool>>, block: BlockId) -> BlockLease {
+        pool.borrow_mut().share(block);
+        BlockLease { pool: Rc::clone(pool), block }
+    }
+
+    /// The block.
+    pub fn block(&self) -> BlockId {
+        self.block
+    }
+}
+
+impl Drop for BlockLease {
+    fn drop(&mut self) {
+        self.pool.borrow_mut().give_back(self.block);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Counting blocks for a plan, without touching them.
+
+use std::collections::{HashMap, HashSet};
+
+use foundation::BlockId;
+
+use super::{
+    cache::{KvCache, PrefixHit},
+    table::{SequenceKv, first_needed},
+};
+
+/// What would be left of every group's blocks if the plan so far were carried out.
+pub struct Tally<'a> {
+    kv: &'a KvCache,
+    available: Vec<usize>,
+    /// Leases that the plan drops.
+    dropped: HashMap<(usize, BlockId), u32>,
+    /// Blocks without holder that the plan begins to share.
+    revived: HashSet<(usize, BlockId)>,
+}
+
+impl<'a> Tally<'a> {
+    /// Before anything is planned.
+    pub fn new(kv: &'a KvCache) -> Self {
+        let available = (0..kv.group_count()).map(|group| kv.available(group)).collect();
+        Tally { kv, available, dropped: HashMap::new(), revived: HashSet::new() }
+    }
+
+    /// Blocks left in a group.
+    pub fn available(&self, group: usize) -> usize {
+        self.available[group]
+    }
+
+    /// The sequence gives everything back.
+    pub fn release(&mut self, sequence: &SequenceKv) {
+        for (group, table) in sequence.groups.iter().enumerate() {
+            for lease in &table.leases {
+                self.drop_lease(group, lease.block());
+            }
+        }
+    }
+
+    /// The most tokens, up to `wanted`, for which the sequence can have blocks after `cached` computed ones.
+    pub fn room(&self, sequence: &SequenceKv, cached: usize, wanted: usize) -> usize {
+        let rooms = sequence.groups.iter().enumerate().map(|(group, table)| {
+            let leaving = self.leaving(sequence, group, cached);
+            let freed = leaving.filter(|block| self.is_last_holder(group, *block)).count();
+            let blocks = table.end() + self.available[group] + freed;
+            (blocks * self.kv.block_size()).saturating_sub(cached)
+        });
+        rooms.min().unwrap_or(wanted).min(wanted)
+    }
+
+    /// The sequence computes `tokens` more after `cached`; [`Tally::room`] said that it can.
+    pub fn reserve(&mut self, sequence: &SequenceKv, cached: usize, tokens: usize) {
+        for (group, table) in sequence.groups.iter().enumerate() {
+            let leaving: Vec<BlockId> = self.leaving(sequence, group, cached).collect();
+            leaving.into_iter().for_each(|block| self.drop_lease(group, block));
+            let end = (cached + tokens).div_ceil(self.kv.block_size());
+            self.available[group] -= end.saturating_sub(table.end());
+        }
+    }
+
+    /// Whether a new sequence can begin with `hit`, compute `tokens` more now, and be sure of blocks for `total`
+    /// tokens in the groups that keep everything. If so they are counted.
+    ///
+    /// `promised` blocks of each such group belong to others who have not taken them yet.
+    pub fn admit(
+        &mut self,
+        hit: &PrefixHit,
+        tokens: usize,
+        total: usize,
+        promised: &[usize],
+    ) -> bool {
+        let size = self.kv.block_size();
+        let mut taken = Vec::with_capacity(self.available.len());
+        for (group, blocks) in hit.groups.iter().enumerate() {
+            let revived = blocks.blocks.iter().filter(|block| self.is_idle(group, **block)).count();
+            let end = blocks.first + blocks.blocks.len();
+            let copied = usize::from(hit.copy_last);
+            let now = revived + copied + (hit.tokens + tokens).div_ceil(size).saturating_sub(end);
+            let in_all = revived + copied + total.div_ceil(size).saturating_sub(end);
+            let must_fit = match self.kv.window(group) {
+                None => in_all + promised[group],
+                Some(_) => now,
+            };
+            if must_fit > self.available[group] {
+                return false;
+            }
+            taken.push(now);
+        }
+        for (group, blocks) in hit.groups.iter().enumerate() {
+            self.available[group] -= taken[group];
+            let idle = blocks.blocks.iter().filter(|block| self.is_idle(group, **block));
+            let idle: Vec<_> = idle.map(|block| (group, *block)).collect();
+            self.revived.extend(idle);
+        }
+        true
+    }
+
+    /// Blocks of a sequence that leave the window when it goes on from `cached`.
+    fn leaving<'s>(
+        &self,
+        sequence: &'s SequenceKv,
+        group: usize,
+        cached: usize,
+    ) -> impl Iterator<Item = BlockId> + use<'s> {
+        let table = &sequence.groups[group];
+        let first = first_needed(self.kv.window(group), cached, self.kv.block_size());
+        let count = first.saturating_sub(table.first).min(table.leases.len());
+        table.leases.iter().take(count).map(super::BlockLease::block)
+    }
+
+    fn drop_lease(&mut self, group: usize, block: BlockId) {
+        if self.is_last_holder(group, block) {
+            self.available[group] += 1;
+        }
+        *self.dropped.entry((group, block)).or_default() += 1;
+    }
+
+    fn is_last_holder(&self, group: usize, block: BlockId) -> bool {
+        self.holders_left(group, block) == 1
+    }
+
+    /// Nobody would hold the block, and the plan has not begun to share it.
+    fn is_idle(&self, group: usize, block: BlockId) -> bool {
+        self.holders_left(group, block) == 0 && !self.revived.contains(&(group, block))
+    }
+
+    fn holders_left(&self, group: usize, block: BlockId) -> u32 {
+        let dropped = self.dropped.get(&(group, block)).copied().unwrap_or_default();
+        self.kv.holders(group, block) - dropped
+    }
+}

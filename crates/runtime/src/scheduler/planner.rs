@@ -1,0 +1,203 @@
+//! The making of one [`StepPlan`].
+//!
+//! Three passes: decode rows, chunks of running prefills, new sequences. Where blocks run out, the lowest-ranked
+//! running sequence that has no part in the step yet gives its blocks back; it is computed again later.
+//! The highest-ranked one always goes on, and any sequence fits alone (admission saw to it), so every one ends.
+
+use super::{
+    queue::{Admission, RunPlan, RunnerQueue, StepLimits, StepPlan},
+    sequence::Sequence,
+};
+use crate::kv::{KvCache, PrefixHit, Tally};
+
+pub(super) struct Planner<'a> {
+    queue: &'a RunnerQueue,
+    kv: &'a KvCache,
+    limits: &'a StepLimits,
+    tally: Tally<'a>,
+    /// What has become of each running sequence.
+    fates: Vec<Fate>,
+    rows_left: usize,
+    plan: StepPlan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Runs,
+    Preempted,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(queue: &'a RunnerQueue, kv: &'a KvCache, limits: &'a StepLimits) -> Self {
+        Planner {
+            queue,
+            kv,
+            limits,
+            tally: Tally::new(kv),
+            fates: vec![Fate::Open; queue.running.len()],
+            rows_left: limits.rows,
+            plan: StepPlan::default(),
+        }
+    }
+
+    pub(super) fn plan(mut self) -> StepPlan {
+        let decode_waits = self.queue.running.iter().any(|s| s.decodes() && self.is_ready(s));
+        // Without mixing a burst of none would be prefill alone.
+        let least = u32::from(!self.limits.mixes);
+        let burst = self.queue.decode_priority_burst.max(least);
+        let prefill_turn = !decode_waits || self.queue.decode_streak >= burst;
+        if self.limits.mixes || !prefill_turn {
+            self.plan_decodes();
+        }
+        if prefill_turn {
+            self.plan_prefills();
+            // A runner that cannot mix has let decode rows wait for this; there may have been no room for it.
+            if self.plan.is_empty() {
+                self.rows_left = self.limits.rows;
+                self.plan_decodes();
+            }
+        }
+        self.plan
+    }
+
+    fn is_ready(&self, sequence: &Sequence) -> bool {
+        sequence.is_ready(&self.limits.regime_thresholds)
+    }
+
+    fn plan_decodes(&mut self) {
+        for index in 0..self.queue.running.len() {
+            let sequence = &self.queue.running[index];
+            if self.rows_left == 0 || !sequence.decodes() || !self.is_ready(sequence) {
+                continue;
+            }
+            while self.fates[index] == Fate::Open && !self.try_run(index, 1, false) {
+                let victim = self.victim_below(index).unwrap_or(index);
+                self.preempt(victim);
+            }
+        }
+    }
+
+    fn plan_prefills(&mut self) {
+        let decodes = !self.plan.is_empty();
+        let chunk = if decodes { self.limits.chunk_with_decode } else { self.limits.chunk_alone };
+        self.rows_left = self.rows_left.min(chunk);
+        for index in 0..self.queue.running.len() {
+            let sequence = &self.queue.running[index];
+            if self.rows_left == 0 || sequence.decodes() || !self.is_ready(sequence) {
+                continue;
+            }
+            let wanted = sequence.remaining().min(self.rows_left);
+            while self.fates[index] == Fate::Open && !self.try_run(index, wanted, true) {
+                match self.victim_below(index) {
+                    Some(victim) => self.preempt(victim),
+                    None => break,
+                }
+            }
+        }
+        self.admit();
+    }
+
+    /// Plans up to `wanted` tokens of a running sequence, as many as there are blocks for; false: for none.
+    fn try_run(&mut self, index: usize, wanted: usize, prefill: bool) -> bool {
+        let sequence = &self.queue.running[index];
+        let tokens = self.tally.room(&sequence.kv, sequence.computed, wanted);
+        if tokens == 0 {
+            return false;
+        }
+        self.tally.reserve(&sequence.kv, sequence.computed, tokens);
+        self.fates[index] = Fate::Runs;
+        self.push_run(sequence, tokens, prefill);
+        true
+    }
+
+    fn push_run(&mut self, sequence: &Sequence, tokens: usize, prefill: bool) {
+        self.rows_left -= tokens;
+        self.plan.runs.push(RunPlan { rank: sequence.rank, tokens, prefill });
+    }
+
+    /// The lowest-ranked sequence after `index` that has no part in the step yet.
+    fn victim_below(&self, index: usize) -> Option<usize> {
+        let open = |later: &usize| self.fates[*later] == Fate::Open;
+        (index + 1..self.fates.len()).rev().find(open)
+    }
+
+    fn preempt(&mut self, index: usize) {
+        let sequence = &self.queue.running[index];
+        self.fates[index] = Fate::Preempted;
+        self.tally.release(&sequence.kv);
+        self.plan.preempt.push(sequence.rank);
+    }
+
+    /// New sequences, in order, until one does not fit: those behind it must not overtake it for ever.
+    fn admit(&mut self) {
+        // Whoever has just lost blocks to another must not take them back in the same step.
+        if !self.plan.preempt.is_empty() || self.queue.waiting.is_empty() {
+            return;
+        }
+        let mut promised = self.promised();
+        let mut places = self.limits.sequences.saturating_sub(self.queue.running.len());
+        for sequence in self.queue.waiting.values() {
+            if places == 0 || self.rows_left == 0 || !self.is_ready(sequence) {
+                return;
+            }
+            let Some((hit, tokens)) = self.beginning(sequence, &promised) else { return };
+            let rest = sequence.goal() - hit.tokens - tokens;
+            self.promise(&mut promised, hit.tokens + tokens, rest);
+            self.plan.admit.push(Admission { rank: sequence.rank, hit });
+            self.push_run(sequence, tokens, true);
+            places -= 1;
+        }
+    }
+
+    /// The hit and the first chunk with which a waiting sequence can begin.
+    fn beginning(&mut self, sequence: &Sequence, promised: &[usize]) -> Option<(PrefixHit, usize)> {
+        let length = sequence.goal();
+        let keys = sequence.chain.keys();
+        let most = sequence.most_cached().min(length);
+        let whole = self.kv.find(keys, most, most == length);
+        if let Some(tokens) = self.fit(&whole, length, promised) {
+            return Some((whole, tokens));
+        }
+        // The copy may be one block too many, where computing that block again is not.
+        let shorter = whole.copy_last.then(|| self.kv.find(keys, length - 1, false))?;
+        self.fit(&shorter, length, promised).map(|tokens| (shorter, tokens))
+    }
+
+    /// The largest first chunk after `hit` that fits; halved until it does, for sliding groups hold a whole chunk.
+    fn fit(&mut self, hit: &PrefixHit, length: usize, promised: &[usize]) -> Option<usize> {
+        let mut tokens = (length - hit.tokens).min(self.rows_left);
+        while tokens > 0 {
+            if self.tally.admit(hit, tokens, length, promised) {
+                return Some(tokens);
+            }
+            tokens /= 2;
+        }
+        None
+    }
+
+    /// Blocks that running sequences still need for the tokens they know, beyond this step, in each group.
+    fn promised(&self) -> Vec<usize> {
+        let mut promised = vec![0; self.kv.group_count()];
+        for (index, sequence) in self.queue.running.iter().enumerate() {
+            let planned = match self.fates[index] {
+                Fate::Runs => self.planned(sequence),
+                Fate::Open | Fate::Preempted => 0,
+            };
+            let held = sequence.computed + planned;
+            self.promise(&mut promised, held, sequence.goal().saturating_sub(held));
+        }
+        promised
+    }
+
+    fn planned(&self, sequence: &Sequence) -> usize {
+        let run = self.plan.runs.iter().find(|run| run.rank == sequence.rank);
+        run.map_or(0, |run| run.tokens)
+    }
+
+    fn promise(&self, promised: &mut [usize], held: usize, rest: usize) {
+        let size = self.kv.block_size();
+        let blocks = (held + rest).div_ceil(size) - held.div_ceil(size);
+        promised.iter_mut().for_each(|promised| *promised += blocks);
+    }
+}

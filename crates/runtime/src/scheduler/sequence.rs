@@ -1,0 +1,125 @@
+//! One sequence as the scheduler sees it: its tokens, how far they are computed, the blocks it holds.
+
+use std::cmp::Reverse;
+
+use foundation::{RequestId, SlotId, TokenId};
+
+use crate::{
+    batch::{StepId, TokenLogprobs},
+    kv::{KeyChain, SequenceKv},
+};
+
+/// The order in which sequences are served: priority, then arrival. Smaller is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank {
+    priority: Reverse<i32>,
+    /// The request; they are numbered in order of arrival.
+    pub id: RequestId,
+}
+
+impl Rank {
+    /// The rank of request `id`.
+    pub fn new(priority: i32, id: RequestId) -> Self {
+        Rank { priority: Reverse(priority), id }
+    }
+}
+
+/// One sequence. Its life: waiting, running, perhaps back to waiting (preempted), gone.
+#[derive(Debug)]
+pub struct Sequence {
+    /// Its place among all sequences.
+    pub rank: Rank,
+    /// Prompt and committed output.
+    pub tokens: Vec<TokenId>,
+    /// How many of `tokens` are the prompt.
+    pub prompt_tokens: usize,
+    /// Most tokens to generate.
+    pub max_tokens: usize,
+    /// Longest it may become, prompt and output together.
+    pub max_length: usize,
+    /// Tokens whose cache was computed by submitted steps.
+    pub computed: usize,
+    /// Tokens sampled by submitted steps and not committed yet.
+    pub in_flight: usize,
+    /// The step and output row that samples the last token in flight.
+    pub last_output: (StepId, u32),
+    /// Its blocks.
+    pub kv: SequenceKv,
+    /// The names of its full blocks.
+    pub chain: KeyChain,
+    /// Logical blocks that have been published.
+    pub published: usize,
+    /// The position regime of everything in its cache.
+    pub regime: u32,
+    /// Its slot while it runs.
+    pub slot: Option<SlotId>,
+    /// Prompt log-probabilities so far, from the first token on; `None`: not asked for.
+    pub prompt_scores: Option<Vec<Option<TokenLogprobs>>>,
+    /// It has taken part in a step before.
+    pub started: bool,
+}
+
+impl Sequence {
+    /// Length with the tokens in flight.
+    pub fn length(&self) -> usize {
+        self.tokens.len() + self.in_flight
+    }
+
+    /// Tokens generated, those in flight included.
+    pub fn generated(&self) -> usize {
+        self.length() - self.prompt_tokens
+    }
+
+    /// Tokens to compute before there is nothing more to know: the last token of a prompt that wants no output has
+    /// no use.
+    pub fn goal(&self) -> usize {
+        if self.max_tokens == 0 { self.prompt_tokens - 1 } else { self.length() }
+    }
+
+    /// Tokens to compute until the next sample.
+    pub fn remaining(&self) -> usize {
+        self.goal().saturating_sub(self.computed)
+    }
+
+    /// One token at a time now: its prompt is done.
+    pub fn decodes(&self) -> bool {
+        self.generated() > 0 && self.remaining() == 1
+    }
+
+    /// The tokens in flight may be the last: whatever they are, a limit is reached.
+    pub fn reaches_limit(&self) -> bool {
+        self.max_tokens > 0
+            && (self.generated() >= self.max_tokens || self.length() >= self.max_length)
+    }
+
+    /// Whether a step can be planned now. Not while tokens in flight decide what comes next: a limit, a change of
+    /// regime, or (after preemption) a prompt to compute again that is not fully known.
+    pub fn is_ready(&self, thresholds: &[usize]) -> bool {
+        let regime = regime_of(self.length(), thresholds);
+        !self.reaches_limit()
+            && self.remaining() > 0
+            && regime == self.regime
+            && (self.in_flight == 0 || self.decodes())
+    }
+
+    /// The most tokens that may come from a cache: all, or only those whose log-probabilities are not wanted any more.
+    pub fn most_cached(&self) -> usize {
+        match &self.prompt_scores {
+            Some(scores) if scores.len() < self.prompt_tokens => scores.len().saturating_sub(1),
+            _ => self.length(),
+        }
+    }
+
+    /// Forgets everything computed: blocks and slot are free.
+    pub fn restart(&mut self) -> Option<SlotId> {
+        self.kv = SequenceKv::default();
+        self.computed = 0;
+        self.published = 0;
+        self.slot.take()
+    }
+}
+
+/// The regime of a sequence of `length` tokens.
+pub fn regime_of(length: usize, thresholds: &[usize]) -> u32 {
+    thresholds.iter().filter(|threshold| length > **threshold).count() as u32
+}

@@ -1,0 +1,188 @@
+//! The engine with its thread: everyone gets an answer, whatever happens.
+
+use std::time::Duration;
+
+use foundation::TokenId;
+use runtime::{
+    backend::{RunnerSpec, StepError, StepRunner},
+    batch::{StepBatch, StepId, StepOutput},
+    engine::{Engine, EngineEvent, EngineOptions, EngineRequest, FinishReason, Refusal, Ticket},
+    sampling::SamplingParams,
+};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use testkit::{FakeModel, FakeRunner, Fault, FaultKind};
+
+fn request(max_tokens: u32) -> EngineRequest {
+    EngineRequest::new((0..10).map(TokenId).collect::<Vec<_>>(), max_tokens)
+}
+
+fn engine(fault: Option<Fault>) -> Engine {
+    let runner = FakeRunner::new(FakeRunner::small_spec()).with_fault(fault);
+    Engine::start(Box::new(runner), EngineOptions::default())
+}
+
+fn end(ticket: &mut Ticket) -> FinishReason {
+    loop {
+        match ticket.next_blocking() {
+            Some(EngineEvent::Finished { reason, .. }) => {
+                assert_eq!(ticket.next_blocking(), None, "nothing follows the end");
+                return reason;
+            }
+            Some(_) => {}
+            None => panic!("the events ended without an end"),
+        }
+    }
+}
+
+/// A runner that takes a step only when it is told to.
+struct Gated {
+    inner: FakeRunner,
+    gate: Receiver<()>,
+}
+
+impl StepRunner for Gated {
+    fn spec(&self) -> &RunnerSpec {
+        self.inner.spec()
+    }
+
+    fn submit(&mut self, batch: StepBatch) -> Result<StepId, StepError> {
+        // A gate that is gone is open.
+        let _ = self.gate.recv();
+        self.inner.submit(batch)
+    }
+
+    fn wait(&mut self) -> Result<StepOutput, StepError> {
+        self.inner.wait()
+    }
+}
+
+fn gated(options: EngineOptions) -> (Engine, Sender<()>) {
+    let (open, gate) = channel();
+    let spec = RunnerSpec { max_step_sequences: 1, ..FakeRunner::small_spec() };
+    let runner = Gated { inner: FakeRunner::new(spec), gate };
+    (Engine::start(Box::new(runner), options), open)
+}
+
+#[test]
+fn a_request_gives_the_models_tokens() {
+    let engine = engine(None);
+    let mut ticket = engine.submit(request(5)).unwrap();
+    let mut tokens = Vec::new();
+    while let Some(event) = ticket.next_blocking() {
+        if let EngineEvent::Token { token, .. } = event {
+            tokens.push(token);
+        }
+    }
+    let alone = FakeModel::new(engine.spec()).alone(&request(5), engine.max_sequence_tokens());
+    assert!(tokens.iter().eq(alone.tokens.iter().map(|(token, _)| token)));
+    engine.shutdown();
+    assert_eq!(engine.submit(request(1)).unwrap_err(), Refusal::Draining);
+    assert_eq!(engine.metrics().generation_tokens, 5);
+}
+
+#[test]
+fn a_fault_fails_every_request_once_and_the_engine_says_so() {
+    for kind in [FaultKind::Submit, FaultKind::Wait, FaultKind::Panic] {
+        let engine = engine(Some(Fault { step: 2, kind }));
+        let tickets = (0..3).map(|_| engine.submit(request(50)));
+        for ticket in tickets.collect::<Vec<_>>() {
+            // The fault may have come before the third was submitted.
+            match ticket {
+                Ok(mut ticket) => {
+                    assert!(matches!(end(&mut ticket), FinishReason::Failed(_)), "{kind:?}");
+                }
+                Err(refusal) => assert!(matches!(refusal, Refusal::Unhealthy { .. }), "{kind:?}"),
+            }
+        }
+        engine.shutdown();
+        let health = engine.health();
+        assert!(!health.ok && health.problem.unwrap().contains("injected"));
+        assert!(matches!(engine.submit(request(1)), Err(Refusal::Unhealthy { .. })));
+    }
+}
+
+#[test]
+fn a_failed_row_fails_its_request_alone() {
+    let engine = engine(Some(Fault { step: 1, kind: FaultKind::Row }));
+    let mut first = engine.submit(request(5)).unwrap();
+    assert_eq!(end(&mut first), FinishReason::Failed("injected".into()));
+    let mut second = engine.submit(request(5)).unwrap();
+    assert_eq!(end(&mut second), FinishReason::Length);
+    assert!(engine.health().ok);
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_when_to_come_again() {
+    let (engine, gate) = gated(EngineOptions { max_queue: 1, ..EngineOptions::default() });
+    let mut running = engine.submit(request(2)).unwrap();
+    // It has left the queue once it has started.
+    assert!(matches!(running.next_blocking(), Some(EngineEvent::Started { .. })));
+    let mut queued = engine.submit(request(2)).unwrap();
+    let refusal = engine.submit(request(2)).unwrap_err();
+    let Refusal::Busy { queued: 1, limit: 1, retry_after } = refusal else {
+        panic!("{refusal}");
+    };
+    assert!(retry_after >= Duration::from_secs(1));
+    assert_eq!((engine.health().queued, engine.metrics().requests_refused), (1, 1));
+    drop(gate);
+    assert_eq!(end(&mut running), FinishReason::Length);
+    assert_eq!(end(&mut queued), FinishReason::Length);
+}
+
+#[test]
+fn draining_finishes_what_was_accepted() {
+    let (engine, gate) = gated(EngineOptions::default());
+    let mut accepted = engine.submit(request(3)).unwrap();
+    engine.drain();
+    assert_eq!(engine.submit(request(3)).unwrap_err(), Refusal::Draining);
+    assert!(engine.health().draining);
+    drop(gate);
+    assert_eq!(end(&mut accepted), FinishReason::Length);
+}
+
+#[test]
+fn cancelling_ends_running_and_waiting_requests() {
+    let (engine, gate) = gated(EngineOptions::default());
+    let mut running = engine.submit(request(100)).unwrap();
+    let mut waiting = engine.submit(request(100)).unwrap();
+    waiting.canceller().cancel();
+    drop(engine.submit(request(100)).unwrap());
+    running.cancel();
+    drop(gate);
+    assert_eq!(end(&mut waiting), FinishReason::Cancelled);
+    assert_eq!(end(&mut running), FinishReason::Cancelled);
+    // The dropped one is gone as well: a new request is served.
+    assert_eq!(end(&mut engine.submit(request(2)).unwrap()), FinishReason::Length);
+    assert_eq!(engine.metrics().requests_cancelled, 3);
+}
+
+#[test]
+fn shutdown_answers_everyone() {
+    let (engine, gate) = gated(EngineOptions::default());
+    let mut tickets: Vec<Ticket> =
+        (0..4).map(|_| engine.submit(request(1000).clone()).unwrap()).collect();
+    drop(gate);
+    drop(engine);
+    for ticket in &mut tickets {
+        assert!(matches!(end(ticket), FinishReason::Cancelled | FinishReason::Length));
+    }
+}
+
+#[test]
+fn meaningless_requests_are_refused_with_every_finding() {
+    let engine = engine(None);
+    let bad = EngineRequest {
+        prompt: vec![TokenId(1), TokenId(61)].into(),
+        sampling: SamplingParams { temperature: -1.0, top_p: 0.0, ..SamplingParams::default() },
+        min_tokens: 9,
+        ..request(3)
+    };
+    let Err(Refusal::Invalid(findings)) = engine.submit(bad) else { panic!() };
+    let fields: Vec<&str> = findings.iter().map(|finding| finding.field).collect();
+    assert_eq!(fields, ["prompt", "min_tokens", "temperature", "top_p"]);
+    let long = EngineRequest::new(vec![TokenId(0); 256], 1);
+    let refusal = engine.submit(long).unwrap_err();
+    assert_eq!(refusal, Refusal::TooLong { tokens: 256, limit: 256 });
+    let nan = SamplingParams { min_p: f32::NAN, ..SamplingParams::default() };
+    assert!(engine.submit(EngineRequest { sampling: nan, ..request(1) }).is_err());
+}

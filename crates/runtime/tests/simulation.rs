@@ -1,0 +1,350 @@
+//! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
+//! faults, full and sliding groups, regimes. After each step every invariant is checked; in the end every ticket has
+//! ended exactly once, every block is back, and every output is what the model gives alone.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use foundation::{RequestId, TokenId};
+use runtime::{
+    backend::{KvGroupSpec, RunnerSpec},
+    engine::{
+        EngineCore, EngineEvent, EngineOptions, EngineRequest, FinishReason, Progress, Refusal,
+        Submitter, Ticket,
+    },
+    sampling::{SamplingLogits, SamplingParams},
+};
+use testkit::{FakeModel, FakeRunner, Fault, FaultKind, Rng, SimClock};
+
+/// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
+const SEEDS: u64 = 600;
+/// No simulation takes as many steps unless something turns in circles.
+const MOST_STEPS: usize = 20_000;
+
+#[test]
+fn every_seed_ends_well() {
+    let mut seen = Seen::default();
+    for seed in 0..SEEDS {
+        let result = std::panic::catch_unwind(|| Simulation::new(seed).run());
+        match result {
+            Ok(Ok(one)) => seen.add(&one),
+            Ok(Err(problem)) => panic!("seed {seed}: {problem}"),
+            Err(_) => panic!("seed {seed}: panicked"),
+        }
+    }
+    // A simulation that never meets the hard cases proves nothing.
+    println!("{seen:?}");
+    assert!(seen.finished > SEEDS && seen.cancelled > SEEDS / 10, "{seen:?}");
+    assert!(seen.preemptions > SEEDS && seen.hit_tokens > 10 * SEEDS, "{seen:?}");
+    assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
+}
+
+/// What the simulations met.
+#[derive(Debug, Default)]
+struct Seen {
+    finished: u64,
+    cancelled: u64,
+    failed: u64,
+    refused: u64,
+    preemptions: u64,
+    hit_tokens: u64,
+    steps: u64,
+}
+
+impl Seen {
+    fn add(&mut self, one: &Seen) {
+        self.finished += one.finished;
+        self.cancelled += one.cancelled;
+        self.failed += one.failed;
+        self.refused += one.refused;
+        self.preemptions += one.preemptions;
+        self.hit_tokens += one.hit_tokens;
+        self.steps += one.steps;
+    }
+}
+
+/// A request under way, and what its ticket has told.
+struct Open {
+    request: EngineRequest,
+    /// Gone once the caller has dropped it.
+    ticket: Option<Ticket>,
+    events: Vec<EngineEvent>,
+}
+
+struct Simulation {
+    rng: Rng,
+    model: FakeModel,
+    fault: Option<Fault>,
+    submitter: Submitter,
+    core: EngineCore,
+    clock: SimClock,
+    /// Beginnings that prompts share.
+    stems: Vec<Vec<TokenId>>,
+    open: BTreeMap<RequestId, Open>,
+    to_come: usize,
+    seen: Seen,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let spec = spec(&mut rng);
+        let options = EngineOptions {
+            max_queue: rng.within(2..12),
+            prefix_cache: !rng.one_in(6),
+            max_step_tokens: None,
+            decode_priority_burst: rng.within(0..4) as u32,
+            step_target: rng.pick(&[None, Some(Duration::from_millis(10))]),
+            overlap: !rng.one_in(4),
+            stall_after: Duration::from_secs(5),
+        };
+        let fault = rng.one_in(8).then(|| Fault {
+            step: rng.within(1..60) as u64,
+            kind: rng.pick(&[FaultKind::Submit, FaultKind::Wait, FaultKind::Row]),
+        });
+        let clock = SimClock::default();
+        let runner = FakeRunner::new(spec.clone())
+            .with_fault(fault)
+            .with_clock(clock.clone(), Duration::from_millis(1));
+        let model = FakeModel::new(&spec);
+        let (submitter, core) =
+            EngineCore::with_submitter(Box::new(runner), &options, Arc::new(clock.clone()));
+        let stems = (0..3).map(|_| {
+            let length = rng.within(1..60);
+            tokens(&mut rng, length, spec.vocab_size)
+        });
+        let stems = stems.collect();
+        let to_come = rng.within(4..24);
+        let open = BTreeMap::new();
+        Simulation {
+            rng,
+            model,
+            fault,
+            submitter,
+            core,
+            clock,
+            stems,
+            open,
+            to_come,
+            seen: Seen::default(),
+        }
+    }
+
+    fn run(mut self) -> Result<Seen, String> {
+        for _ in 0..MOST_STEPS {
+            self.arrivals();
+            self.second_thoughts();
+            let progress = self.core.step();
+            self.core.check()?;
+            self.listen();
+            if progress == Progress::Idle && self.to_come == 0 {
+                return self.end();
+            }
+            self.clock.advance(Duration::from_micros(100));
+        }
+        Err("it does not end".into())
+    }
+
+    fn arrivals(&mut self) {
+        while self.to_come > 0 && self.rng.one_in(3) {
+            self.to_come -= 1;
+            let request = self.request();
+            match self.submitter.submit(request.clone()) {
+                Ok(ticket) => {
+                    let open = Open { request, ticket: Some(ticket), events: Vec::new() };
+                    let id = open.ticket.as_ref().map(Ticket::id).unwrap();
+                    self.open.insert(id, open);
+                }
+                Err(Refusal::TooLong { tokens, limit }) => {
+                    assert!(tokens + 1 > limit, "{tokens} tokens fit {limit}");
+                    self.seen.refused += 1;
+                }
+                Err(Refusal::Busy { queued, limit, .. }) => {
+                    assert!(queued >= limit, "busy with {queued} of {limit}");
+                    self.seen.refused += 1;
+                }
+                Err(Refusal::Unhealthy { .. }) => assert!(self.fault.is_some(), "no fault"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    fn request(&mut self) -> EngineRequest {
+        let rng = &mut self.rng;
+        let mut prompt = rng.pick(&self.stems);
+        prompt.truncate(rng.within(1..prompt.len() + 1));
+        if !rng.one_in(3) {
+            let length = rng.within(0..30);
+            prompt.extend(tokens(rng, length, 61));
+        }
+        let max_tokens = if rng.one_in(12) { 0 } else { rng.within(1..30) as u32 };
+        let stop_tokens: Vec<TokenId> = (0..rng.within(0..4)).map(|_| token(rng, 61)).collect();
+        EngineRequest {
+            sampling: sampling(rng),
+            min_tokens: if rng.one_in(3) {
+                rng.within(0..max_tokens as usize + 1) as u32
+            } else {
+                0
+            },
+            stop_tokens,
+            eos_tokens: vec![TokenId(1)],
+            ignore_eos: rng.one_in(3),
+            logprobs: rng.pick(&[
+                SamplingLogits::None,
+                SamplingLogits::Top(0),
+                SamplingLogits::Top(3),
+            ]),
+            prompt_logprobs: rng.pick(&[None, None, None, Some(0), Some(2)]),
+            cache_salt: rng.pick(&[None, None, Some("salt".to_owned())]),
+            priority: rng.pick(&[0, 0, 0, 1]),
+            ..EngineRequest::new(prompt, max_tokens)
+        }
+    }
+
+    /// Some callers cancel, some just go.
+    fn second_thoughts(&mut self) {
+        if self.open.is_empty() || !self.rng.one_in(12) {
+            return;
+        }
+        let ids: Vec<RequestId> = self.open.keys().copied().collect();
+        let id = self.rng.pick(&ids);
+        let open = self.open.get_mut(&id).unwrap();
+        if self.rng.one_in(2) {
+            open.ticket = None;
+        } else if let Some(ticket) = &open.ticket {
+            ticket.cancel();
+        }
+    }
+
+    fn listen(&mut self) {
+        for open in self.open.values_mut() {
+            while let Some(event) = open.ticket.as_mut().and_then(Ticket::try_next) {
+                open.events.push(event);
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<Seen, String> {
+        self.listen();
+        if !self.core.is_empty() {
+            return Err("blocks or requests are left".into());
+        }
+        let max_length = self.submitter.max_sequence_tokens();
+        for (id, open) in &self.open {
+            if open.ticket.is_some() {
+                self.judge(open, max_length)
+                    .map_err(|problem| format!("request {id}: {problem}"))?;
+            }
+        }
+        for open in self.open.values() {
+            match open.events.last() {
+                Some(EngineEvent::Finished { reason: FinishReason::Cancelled, .. }) => {
+                    self.seen.cancelled += 1;
+                }
+                Some(EngineEvent::Finished { reason: FinishReason::Failed(_), .. }) => {
+                    self.seen.failed += 1;
+                }
+                _ => self.seen.finished += 1,
+            }
+        }
+        let metrics = self.submitter.metrics();
+        self.seen.preemptions = metrics.preemptions;
+        self.seen.hit_tokens = metrics.prefix_hit_tokens;
+        self.seen.steps = metrics.steps;
+        Ok(self.seen)
+    }
+
+    /// Exactly one end, in the right order, with the tokens that the model gives alone.
+    fn judge(&self, open: &Open, max_length: usize) -> Result<(), String> {
+        let expected = self.model.alone(&open.request, max_length);
+        let Some((EngineEvent::Finished { reason, usage }, before)) = open.events.split_last()
+        else {
+            return Err(format!("no end: {:?}", open.events));
+        };
+        let mut tokens = Vec::new();
+        let mut scores = None;
+        for (at, event) in before.iter().enumerate() {
+            match event {
+                EngineEvent::Started { .. } if at == 0 => {}
+                EngineEvent::PromptLogprobs(all) if at == 1 => scores = Some(all.clone()),
+                EngineEvent::Token { token, logprobs } => tokens.push((*token, logprobs.clone())),
+                other => return Err(format!("event {at} is {other:?}")),
+            }
+        }
+        if usage.generated_tokens as usize != tokens.len() {
+            return Err(format!("{} tokens, usage says {}", tokens.len(), usage.generated_tokens));
+        }
+        let whole = match reason {
+            FinishReason::Cancelled => false,
+            FinishReason::Failed(_) if self.fault.is_some() => false,
+            reason => {
+                if *reason != expected.reason {
+                    return Err(format!("ended by {reason:?}, alone by {:?}", expected.reason));
+                }
+                true
+            }
+        };
+        let wanted = if whole { &expected.tokens[..] } else { &expected.tokens[..tokens.len()] };
+        if tokens != wanted {
+            return Err(format!("gave {tokens:?}\nalone {wanted:?}"));
+        }
+        if (whole || scores.is_some()) && scores != expected.prompt_logprobs {
+            return Err(format!("scores {scores:?}\nalone {:?}", expected.prompt_logprobs));
+        }
+        Ok(())
+    }
+}
+
+/// A small machine of some kind.
+fn spec(rng: &mut Rng) -> RunnerSpec {
+    let block_size = rng.pick(&[1, 2, 4, 8]);
+    let max_step_sequences = rng.within(1..7);
+    let full = |rng: &mut Rng| KvGroupSpec { window: None, blocks: rng.within(8..40) };
+    let sliding = |rng: &mut Rng| {
+        let window = rng.within(1..24);
+        let least = (window - 1).div_ceil(block_size) + 1;
+        KvGroupSpec { window: Some(window), blocks: least + rng.within(0..30) }
+    };
+    let kv_groups = match rng.within(0..4) {
+        0 => vec![full(rng)],
+        1 => vec![sliding(rng)],
+        2 => vec![full(rng), sliding(rng)],
+        _ => vec![full(rng), sliding(rng), sliding(rng)],
+    };
+    RunnerSpec {
+        max_sequence_tokens: rng.within(40..140),
+        max_step_tokens: rng.within(max_step_sequences..48),
+        max_step_sequences,
+        block_size,
+        kv_groups,
+        regime_thresholds: if rng.one_in(3) { vec![rng.within(5..60)] } else { vec![] },
+        mixes_prefill_and_decode: !rng.one_in(4),
+        max_in_flight: rng.within(1..4),
+        ..FakeRunner::small_spec()
+    }
+}
+
+fn sampling(rng: &mut Rng) -> SamplingParams {
+    if rng.one_in(3) {
+        return SamplingParams::default();
+    }
+    SamplingParams {
+        temperature: rng.pick(&[0.0, 0.7, 1.5]),
+        top_k: rng.pick(&[0, 0, 5]),
+        top_p: rng.pick(&[1.0, 0.8]),
+        min_p: rng.pick(&[0.0, 0.1]),
+        repetition_penalty: rng.pick(&[1.0, 1.3]),
+        frequency_penalty: rng.pick(&[0.0, 0.5]),
+        presence_penalty: rng.pick(&[0.0, 0.25]),
+        logit_bias: rng.pick(&[vec![], vec![(TokenId(7), 2.0)]]),
+        banned: rng.pick(&[vec![], vec![TokenId(9)]]),
+        seed: rng.next_u64(),
+    }
+}
+
+fn token(rng: &mut Rng, vocab_size: usize) -> TokenId {
+    TokenId(rng.within(0..vocab_size) as u32)
+}
+
+fn tokens(rng: &mut Rng, count: usize, vocab_size: usize) -> Vec<TokenId> {
+    (0..count).map(|_| token(rng, vocab_size)).collect()
+}
