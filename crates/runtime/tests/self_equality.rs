@@ -1,6 +1,8 @@
 //! However a request is served, it gives the same: prefix hit or cold, chunked or whole, in company or alone,
 //! overlapped or plain.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use foundation::TokenId;
@@ -98,9 +100,9 @@ fn a_prefix_hit_gives_what_a_cold_prompt_gives_at_every_length() {
     serve(&mut warm, &[EngineRequest::new(prompt(5, 130), 1)]);
     for length in 1..=130 {
         let request = EngineRequest::new(prompt(5, length), 8);
-        let cold = serve(&mut engine(&spec, &options()), &[request.clone()]);
+        let cold = serve(&mut engine(&spec, &options()), std::slice::from_ref(&request));
         for _ in 0..2 {
-            let hit = serve(&mut warm, &[request.clone()]);
+            let hit = serve(&mut warm, std::slice::from_ref(&request));
             assert_eq!(essence(&hit[0]), essence(&cold[0]), "length {length}");
             let found = cached(&hit[0]) as usize;
             let whole_blocks = length / 16 * 16;
@@ -128,7 +130,7 @@ fn in_company_gives_what_alone_gives() {
     let together = serve(&mut engine(&spec(), &options()), &mixed());
     let model = FakeModel::new(&spec());
     for (request, events) in mixed().into_iter().zip(together) {
-        let alone = serve(&mut engine(&spec(), &options()), &[request.clone()]);
+        let alone = serve(&mut engine(&spec(), &options()), std::slice::from_ref(&request));
         assert_eq!(essence(&events), essence(&alone[0]));
         let tokens = events.iter().filter_map(|event| match event {
             EngineEvent::Token { token, logprobs } => Some((*token, logprobs.clone())),
@@ -155,7 +157,7 @@ fn a_regime_change_computes_the_sequence_anew() {
     let model = FakeModel::new(&spec);
     for length in [15, 20, 21, 40] {
         let request = EngineRequest::new(prompt(1, length), 12);
-        let events = serve(&mut engine(&spec, &options()), &[request.clone()]);
+        let events = serve(&mut engine(&spec, &options()), std::slice::from_ref(&request));
         let tokens = events[0].iter().filter_map(|event| match event {
             EngineEvent::Token { token, logprobs } => Some((*token, logprobs.clone())),
             _ => None,

@@ -472,6 +472,12 @@ impl Changes for Moves<'_> {
         metrics.prefix_query_tokens.add(sequence.prompt_tokens as u64);
         metrics.prefix_hit_tokens.add(sequence.computed as u64);
         session.start(sequence.computed, self.shared.clock.now(), metrics);
+        // A prompt of one token: its only entry is `None`, and no row will give another.
+        if let Some(scores) =
+            sequence.prompt_scores.as_ref().filter(|scores| scores.len() == sequence.prompt_tokens)
+        {
+            session.prompt_scores(scores);
+        }
     }
 
     fn stop(&mut self, sequence: &mut Sequence) {

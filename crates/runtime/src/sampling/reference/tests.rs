@@ -103,7 +103,7 @@ fn a_long_flat_row_needs_more_than_the_first_candidates() {
 
 #[test]
 fn extremes_fall_back_to_the_likeliest() {
-    let mut row_of = |params: SamplingParams| {
+    let row_of = |params: SamplingParams| {
         let mut row = row(params);
         (0..200).all(|draw| {
             row.draw = draw;
