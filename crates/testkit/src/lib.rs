@@ -1,10 +1,11 @@
-//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness.
+//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness, goldens.
 //!
 //! Knows: the runtime's interfaces. Does not know: any real backend or checkpoint.
 
 pub mod clock;
 pub mod compare;
 pub mod fake;
+pub mod golden;
 pub mod rng;
 
 pub use clock::SimClock;
