@@ -15,6 +15,8 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// `HF_TOKEN`: sent to the hub for gated and private checkpoints.
     pub token: Option<String>,
+    /// `HF_TOKEN_PATH`: a file that holds the token.
+    pub token_path: Option<PathBuf>,
     /// `HF_ENDPOINT`: a hub other than the public one.
     pub endpoint: Option<String>,
 }
@@ -35,6 +37,7 @@ impl Environment {
             cache_home: path("XDG_CACHE_HOME"),
             home: path("HOME"),
             token: text("HF_TOKEN"),
+            token_path: path("HF_TOKEN_PATH"),
             endpoint: text("HF_ENDPOINT"),
         }
     }
@@ -43,6 +46,17 @@ impl Environment {
     /// `~/.cache/huggingface/hub`. `None` where no home directory is known.
     pub fn cache_dir(&self) -> Option<PathBuf> {
         self.hub_cache.clone().or_else(|| Some(self.huggingface_home()?.join("hub")))
+    }
+
+    /// The hub token: `HF_TOKEN`, else what a login left in `HF_TOKEN_PATH` or in `token` beside the cache.
+    pub fn hub_token(&self) -> Option<String> {
+        let file = || {
+            let path =
+                self.token_path.clone().or_else(|| Some(self.huggingface_home()?.join("token")));
+            std::fs::read_to_string(path?).ok()
+        };
+        let token = self.token.clone().or_else(file)?.trim().to_owned();
+        (!token.is_empty()).then_some(token)
     }
 
     fn huggingface_home(&self) -> Option<PathBuf> {
@@ -70,6 +84,17 @@ mod tests {
             assert_eq!(environment(&all[skip..]).cache_dir(), Some(PathBuf::from(path)));
         }
         assert_eq!(environment(&[]).cache_dir(), None);
+    }
+
+    #[test]
+    fn the_token_of_a_login_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("token"), "secret\n").unwrap();
+        let home = home.path().to_str().unwrap();
+        assert_eq!(environment(&[("HF_HOME", home)]).hub_token().as_deref(), Some("secret"));
+        let both = [("HF_HOME", home), ("HF_TOKEN", "nearer")];
+        assert_eq!(environment(&both).hub_token().as_deref(), Some("nearer"));
+        assert_eq!(environment(&[]).hub_token(), None);
     }
 
     #[test]
