@@ -1,50 +1,16 @@
 //! Conversations on their way into a prompt.
 
-use serde::{Deserialize, Serialize};
+pub use models::prompt::ChatMessage;
+use models::prompt::RenderOptions;
 use serde_json::{Map, Value};
-
-/// One message of a conversation.
-///
-/// `content` is a string, or a list of parts as the chat template of the checkpoint understands them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChatMessage {
-    /// `system`, `developer`, `user`, `assistant`, `tool`.
-    pub role: String,
-    /// Text or parts; `null` for an assistant message with tool calls alone.
-    #[serde(default)]
-    pub content: Value,
-    /// Everything else that templates read: `name`, `tool_calls`, `tool_call_id`, `reasoning_content`.
-    #[serde(flatten)]
-    pub extra: Map<String, Value>,
-}
-
-impl ChatMessage {
-    /// A message of `role` that says `text`.
-    pub fn new(role: impl Into<String>, text: impl Into<String>) -> Self {
-        ChatMessage { role: role.into(), content: Value::String(text.into()), extra: Map::new() }
-    }
-
-    /// What the model is told before the conversation.
-    pub fn system(text: impl Into<String>) -> Self {
-        Self::new("system", text)
-    }
-
-    /// What the user says.
-    pub fn user(text: impl Into<String>) -> Self {
-        Self::new("user", text)
-    }
-
-    /// What the model said.
-    pub fn assistant(text: impl Into<String>) -> Self {
-        Self::new("assistant", text)
-    }
-}
 
 /// How a conversation is rendered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatOptions {
     /// Tools offered to the model: a JSON array of definitions, handed to the template.
     pub tools: Option<Value>,
+    /// Documents for retrieval templates: a JSON array, handed to the template.
+    pub documents: Option<Value>,
     /// End the prompt where the assistant's answer begins; `None`: yes, unless the last message is continued.
     pub add_generation_prompt: Option<bool>,
     /// Continue the last message instead of answering it.
@@ -60,4 +26,18 @@ pub struct ChatRequest {
     pub messages: Vec<ChatMessage>,
     /// How they are rendered.
     pub options: ChatOptions,
+}
+
+impl ChatOptions {
+    pub(crate) fn render_options(&self) -> RenderOptions {
+        RenderOptions {
+            add_generation_prompt: self
+                .add_generation_prompt
+                .unwrap_or(!self.continue_final_message),
+            continue_final_message: self.continue_final_message,
+            documents: self.documents.clone(),
+            kwargs: self.template_kwargs.clone(),
+            ..RenderOptions::default()
+        }
+    }
 }

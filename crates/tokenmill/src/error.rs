@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use foundation::ModelId;
-use runtime::backend::LoadError;
+use models::prompt::PromptError;
+use runtime::{backend::LoadError, engine::Refusal};
+
+use crate::hub;
 
 /// Result of the facade's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -24,7 +27,7 @@ pub enum Fate {
 /// Why a call failed. Each variant exists because some caller acts differently on it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field of the request has a value that it may not have.
+    /// A field of the request has a value that it may not have. Where several have, the message goes on with the others.
     #[error("{field}: {message}")]
     InvalidRequest {
         /// The field, as it is spelled in [`GenerateOptions`](crate::GenerateOptions): `temperature`, `stop[2]`, `prompt[17]`.
@@ -34,11 +37,14 @@ pub enum Error {
     },
     /// Prompt and requested output do not fit into the longest sequence the model serves.
     #[error(
-        "the prompt has {tokens} tokens and at least one must be generated, but the model's context holds {limit} tokens"
+        "the model's context holds {limit} tokens, but {} were requested: {tokens} of the prompt and {requested} to \
+         generate", .tokens + .requested
     )]
     ContextLengthExceeded {
         /// Tokens of the prompt.
         tokens: usize,
+        /// Tokens to generate: `max_tokens` where the request gave it, else 1.
+        requested: usize,
         /// The longest sequence, prompt and output together.
         limit: usize,
     },
@@ -103,6 +109,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The hub or its cache could not serve.
+    #[error(transparent)]
+    Hub(#[from] hub::Error),
     /// The load was stopped by its progress callback.
     #[error("loading was cancelled")]
     Cancelled,
@@ -128,9 +137,49 @@ impl Error {
             | Error::Load { .. }
             | Error::AlreadyLoaded(_)
             | Error::File { .. }
+            | Error::Hub(_)
             | Error::Cancelled => Fate::Operator,
             Error::Failed(_) | Error::Internal(_) => Fate::Ours,
         }
+    }
+
+    /// A refusal of the engine, for a request that may have `requested` more tokens.
+    pub(crate) fn refused(refusal: Refusal, requested: usize) -> Self {
+        match refusal {
+            Refusal::TooLong { tokens, limit } => {
+                Error::ContextLengthExceeded { tokens, requested, limit }
+            }
+            Refusal::Busy { queued, limit, retry_after } => {
+                Error::Busy { queued, limit, retry_after }
+            }
+            Refusal::Draining => Error::Draining,
+            Refusal::Unhealthy { reason } => Error::Failed(reason),
+            Refusal::Invalid(fields) => {
+                let findings = fields.into_iter().map(|f| (f.field.to_owned(), f.problem));
+                Error::findings(findings.collect()).unwrap_or_else(|| {
+                    Error::Internal("the engine refused a request without a reason".into())
+                })
+            }
+        }
+    }
+
+    /// What the prompt room says about `field`.
+    pub(crate) fn prompt(field: &str, error: PromptError) -> Self {
+        match error {
+            PromptError::Invalid { field, reason } => Error::invalid(field, reason),
+            error if error.is_callers() => Error::invalid(field, error.to_string()),
+            error => Error::Internal(error.to_string()),
+        }
+    }
+
+    /// One error of several findings, each a field and what is wrong with it: the first names the field.
+    pub(crate) fn findings(findings: Vec<(String, String)>) -> Option<Self> {
+        let mut findings = findings.into_iter();
+        let (field, mut message) = findings.next()?;
+        for (field, problem) in findings {
+            message.push_str(&format!("; {field}: {problem}"));
+        }
+        Some(Error::InvalidRequest { field, message })
     }
 
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {

@@ -1,7 +1,9 @@
 //! What a checkpoint is and what it needs, from its files alone.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
+use foundation::model::ModelManifest;
+use runtime::backend::Backend;
 use serde::Serialize;
 
 use crate::{error::Result, options::ModelOptions};
@@ -114,4 +116,19 @@ impl InspectReport {
 /// An unreadable or unfit checkpoint is no error but a report with findings; an error means that nothing was found there.
 pub fn inspect(reference: &str, options: &ModelOptions) -> Result<InspectReport> {
     crate::Library::new(crate::LibraryOptions::default())?.inspect(reference, options)
+}
+
+/// What `manifest` names, as each of `backends` sees it.
+pub(crate) fn report(
+    manifest: &ModelManifest,
+    _options: &ModelOptions,
+    _backends: &[Arc<dyn Backend>],
+) -> InspectReport {
+    InspectReport {
+        path: manifest.path.clone(),
+        model: None,
+        files: FileSummary::default(),
+        backends: Vec::new(),
+        findings: vec!["inspection is not connected yet".into()],
+    }
 }

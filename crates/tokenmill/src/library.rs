@@ -2,17 +2,23 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use foundation::{Bytes, ModelId};
+use foundation::{
+    Bytes, ModelId,
+    model::{ModelManifest, WeightOrigin},
+};
 use runtime::{backend::Backend, progress::ProgressEvent};
 use serde::Serialize;
 
 use crate::{
+    config::Environment,
     device::DeviceChoice,
     error::{Error, Result},
+    hub::{Cache, HubReference, bytes_under},
     inspect::InspectReport,
+    load,
     model::Model,
     options::ModelOptions,
 };
@@ -27,12 +33,14 @@ pub struct LibraryOptions {
 }
 
 /// A checkpoint in the hub cache.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LocalModel {
     /// ORG/NAME.
     pub name: String,
-    /// The commit that its branch points to.
+    /// The revision: `main` if the cache has it.
     pub revision: String,
+    /// Its commit.
+    pub commit: String,
     /// The checkpoint directory.
     pub path: PathBuf,
     /// Bytes of its files.
@@ -42,74 +50,237 @@ pub struct LocalModel {
 /// Finds models, loads them, and keeps those that are loaded by id. Clones share one registry.
 #[derive(Clone)]
 pub struct Library {
-    #[expect(dead_code, reason = "filled in with the engine")]
-    inner: Arc<()>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    cache: Option<Cache>,
+    device: DeviceChoice,
+    backends: Vec<Arc<dyn Backend>>,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    /// In the order in which they were loaded.
+    models: Vec<Model>,
+    /// Names of models being loaded.
+    loading: Vec<ModelId>,
 }
 
 impl Library {
-    /// A library over this build's backends. Fails where the chosen device cannot be had.
-    pub fn new(_options: LibraryOptions) -> Result<Self> {
-        Ok(Library { inner: Arc::new(()) })
+    /// A library over this build's backends.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] where the chosen device cannot be had.
+    pub fn new(options: LibraryOptions) -> Result<Self> {
+        Self::with_backends(options, load::backends())
     }
 
     /// A library over the given backends, best first.
-    pub fn with_backends(
-        _options: LibraryOptions,
-        _backends: Vec<Arc<dyn Backend>>,
-    ) -> Result<Self> {
-        Ok(Library { inner: Arc::new(()) })
-    }
-
-    /// The cache of hub checkpoints, if a place for it is known.
-    pub fn cache_dir(&self) -> Option<&Path> {
-        None
-    }
-
-    /// The checkpoint directory that `reference` means: a directory with `config.json`, or ORG/NAME (with `@REVISION`)
-    /// in the hub cache.
-    pub fn resolve(&self, reference: &str) -> Result<PathBuf> {
-        Err(Error::NotFound(reference.into()))
-    }
-
-    /// The checkpoints in the hub cache, by name.
-    pub fn local_models(&self) -> Result<Vec<LocalModel>> {
-        Ok(Vec::new())
-    }
-
-    /// What a checkpoint is, what it needs, and which backend can run it.
-    pub fn inspect(&self, reference: &str, _options: &ModelOptions) -> Result<InspectReport> {
-        Err(Error::NotFound(reference.into()))
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] where the chosen device is not among them.
+    pub fn with_backends(options: LibraryOptions, backends: Vec<Arc<dyn Backend>>) -> Result<Self> {
+        let cache_dir = options.cache_dir.or_else(|| Environment::of_process().cache_dir());
+        let inner = Inner {
+            cache: cache_dir.map(Cache::new),
+            device: options.device,
+            backends,
+            registry: Mutex::default(),
+        };
+        load::choose_backend(inner.device, &inner.backends)?;
+        Ok(Library { inner: Arc::new(inner) })
     }
 
     /// Loads a model and registers it. `progress` returns `false` to cancel; a failed or cancelled load gives every
     /// byte back.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::AlreadyLoaded`], [`Error::InvalidOption`], [`Error::Load`] with every finding, or
+    /// [`Error::Cancelled`].
     pub fn load(
         &self,
-        _reference: &str,
-        _options: ModelOptions,
-        _progress: &mut dyn FnMut(ProgressEvent) -> bool,
+        reference: &str,
+        options: ModelOptions,
+        progress: &mut dyn FnMut(ProgressEvent) -> bool,
     ) -> Result<Model> {
-        Err(Error::Internal("engine not connected".into()))
+        let manifest = self.manifest(reference, &options)?;
+        let reservation = Reservation::take(self, manifest.id.clone())?;
+        let (backend, why) = load::choose_backend(self.inner.device, &self.inner.backends)?;
+        let device = load::device_setting(self.inner.device, backend.name(), why);
+        let model = load::load(backend.as_ref(), &manifest, &options, device, progress)?;
+        reservation.fill(model.clone());
+        Ok(model)
     }
 
     /// The loaded model of that id.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the text names those that are loaded.
     pub fn get(&self, id: &str) -> Result<Model> {
-        Err(Error::NotFound(format!("no model named {id} is loaded")))
+        let registry = self.registry();
+        let found = registry.models.iter().find(|model| model.id().0 == id);
+        found.cloned().ok_or_else(|| registry.no_model(id))
     }
 
     /// The loaded models, in the order in which they were loaded.
     pub fn loaded(&self) -> Vec<Model> {
-        Vec::new()
+        self.registry().models.clone()
     }
 
     /// Takes a model out of the registry, cancels what it runs and frees its memory; clones of the [`Model`] answer
     /// [`Error::Draining`] from then on. Gives the bytes that were freed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
     pub fn unload(&self, id: &ModelId) -> Result<Bytes> {
-        Err(Error::NotFound(format!("no model named {id} is loaded")))
+        let mut registry = self.registry();
+        let index = registry.models.iter().position(|model| model.id() == id);
+        let index = index.ok_or_else(|| registry.no_model(&id.0))?;
+        let model = registry.models.remove(index);
+        // Freeing waits for the running step: not under the lock.
+        drop(registry);
+        Ok(model.free())
     }
 
-    /// Removes a checkpoint from the hub cache: every file that no other revision uses. Gives the bytes that were freed.
-    pub fn remove_local(&self, name: &str) -> Result<Bytes> {
-        Err(Error::NotFound(name.into()))
+    /// The checkpoint directory that `reference` means: a directory with `config.json`, or ORG/NAME (with `@REVISION`)
+    /// in the hub cache.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the text says what was looked for and how to get it.
+    pub fn resolve(&self, reference: &str) -> Result<PathBuf> {
+        let path = Path::new(reference);
+        if path.is_dir() {
+            return Ok(path.to_owned());
+        }
+        let Ok(name) = reference.parse::<HubReference>() else {
+            let problem = if path.exists() { "is not a directory" } else { "does not exist" };
+            return Err(Error::NotFound(format!(
+                "{reference} {problem}, and it is no hub name (ORG/NAME)"
+            )));
+        };
+        let found = self.inner.cache.as_ref().and_then(|cache| cache.find(&name));
+        found.ok_or_else(|| Error::NotFound(self.not_cached(&name)))
     }
+
+    /// The cache of hub checkpoints, if a place for it is known.
+    pub fn cache_dir(&self) -> Option<&Path> {
+        self.inner.cache.as_ref().map(Cache::root)
+    }
+
+    /// The checkpoints in the hub cache, by name.
+    ///
+    /// # Errors
+    /// The cache exists and cannot be read.
+    pub fn local_models(&self) -> Result<Vec<LocalModel>> {
+        let Some(cache) = &self.inner.cache else { return Ok(Vec::new()) };
+        let models = cache.models()?.into_iter().map(|model| LocalModel {
+            name: model.repository,
+            revision: model.revision,
+            commit: model.commit,
+            bytes: bytes_under(&model.path),
+            path: model.path,
+        });
+        Ok(models.collect())
+    }
+
+    /// Removes every revision of a checkpoint from the hub cache. Gives the bytes that were freed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or a file that cannot be removed.
+    pub fn remove_local(&self, name: &str) -> Result<Bytes> {
+        let reference: HubReference = name.parse()?;
+        let removed = match &self.inner.cache {
+            Some(cache) => cache.remove(&reference)?,
+            None => None,
+        };
+        removed.map(Bytes).ok_or_else(|| Error::NotFound(self.not_cached(&reference)))
+    }
+
+    /// What a checkpoint is, what it needs, and which backend can run it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; everything else is in the report.
+    pub fn inspect(&self, reference: &str, options: &ModelOptions) -> Result<InspectReport> {
+        let manifest = self.manifest(reference, options)?;
+        Ok(crate::inspect::report(&manifest, options, &self.inner.backends))
+    }
+
+    fn manifest(&self, reference: &str, options: &ModelOptions) -> Result<ModelManifest> {
+        let path = self.resolve(reference)?;
+        let id = options.id.clone().unwrap_or_else(|| default_id(reference, &path));
+        let context_len = options.max_sequence_tokens.map(u32::try_from).transpose();
+        let context_len = context_len.map_err(|_| Error::InvalidOption {
+            option: "max_sequence_tokens",
+            message: format!("more than {} tokens", u32::MAX),
+        })?;
+        let weights = options.synthetic.map_or(WeightOrigin::Files, |synthetic| {
+            WeightOrigin::Synthetic { seed: synthetic.seed, dtype: synthetic.dtype }
+        });
+        let ignored_config_keys = options.ignored_config_keys.clone();
+        Ok(ModelManifest { id: ModelId(id), path, weights, context_len, ignored_config_keys })
+    }
+
+    fn not_cached(&self, name: &HubReference) -> String {
+        let place = match &self.inner.cache {
+            Some(cache) => format!("not in the cache {}", cache.root().display()),
+            None => "nowhere: no cache directory is known".to_owned(),
+        };
+        let others = self.inner.cache.as_ref().map(|cache| cache.revisions(name));
+        let others = others.filter(|names| !names.is_empty());
+        let others = others.map(|names| format!(" (it has {})", names.join(", ")));
+        format!("{name} is {place}{}: pull it first", others.unwrap_or_default())
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        // Every change of the registry is a single push or remove: a panic elsewhere leaves it whole.
+        self.inner.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    fn no_model(&self, id: &str) -> Error {
+        let names: Vec<&str> = self.models.iter().map(|model| model.id().0.as_str()).collect();
+        let names = if names.is_empty() { "none is".to_owned() } else { names.join(", ") };
+        Error::NotFound(format!("no model named {id:?} is loaded (loaded: {names})"))
+    }
+}
+
+/// A name kept free while its model is loaded; given back by Drop.
+struct Reservation<'l> {
+    library: &'l Library,
+    id: ModelId,
+}
+
+impl<'l> Reservation<'l> {
+    fn take(library: &'l Library, id: ModelId) -> Result<Self> {
+        let mut registry = library.registry();
+        let taken =
+            registry.loading.contains(&id) || registry.models.iter().any(|model| *model.id() == id);
+        if taken {
+            return Err(Error::AlreadyLoaded(id));
+        }
+        registry.loading.push(id.clone());
+        Ok(Reservation { library, id })
+    }
+
+    fn fill(self, model: Model) {
+        self.library.registry().models.push(model);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.library.registry().loading.retain(|id| *id != self.id);
+    }
+}
+
+/// The reference itself for a hub name, the last part of a path.
+fn default_id(reference: &str, path: &Path) -> String {
+    if !Path::new(reference).is_dir() {
+        return reference.to_owned();
+    }
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.file_name().map_or_else(|| reference.to_owned(), |n| n.to_string_lossy().into_owned())
 }

@@ -1,30 +1,52 @@
 //! A loaded model.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use foundation::{ModelId, TokenId};
+use foundation::{Bytes, ModelId, TokenId};
+use models::{
+    generation::GenerationDefaults,
+    prompt::{ChatTemplate, Tokenizer},
+};
+use runtime::{
+    backend::{MemoryPlan, RunnerSpec},
+    engine::{Engine, EngineRequest, Health, MetricsSnapshot},
+    sampling::SamplingParams,
+};
 use serde::Serialize;
 
 use crate::{
     chat::{ChatMessage, ChatOptions, ChatRequest},
     error::{Error, Result},
-    generation::Generation,
+    generation::{Generation, Lane, LaneRules, TextRules},
     options::GenerateOptions,
     prompt::Prompt,
+    resolve::{ResolvedOptions, beyond, resolve},
     session::{Session, SessionOptions},
     settings::Setting,
 };
 
-/// A loaded model. Clones share it; the last clone dropped (and [`Library::unload`](crate::Library::unload)) frees it.
-#[derive(Clone, Debug)]
+/// A loaded model. Clones share it; [`Library::unload`](crate::Library::unload), or the last clone dropped, frees it.
+#[derive(Clone)]
 pub struct Model {
-    inner: Arc<Inner>,
+    parts: Arc<ModelParts>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    id: ModelId,
-    info: ModelInfo,
+/// What a model is made of.
+pub(crate) struct ModelParts {
+    pub id: ModelId,
+    pub path: PathBuf,
+    pub info: ModelInfo,
+    pub settings: Vec<Setting>,
+    pub memory: MemoryPlan,
+    pub tokenizer: Option<Tokenizer>,
+    pub template: Option<ChatTemplate>,
+    pub defaults: GenerationDefaults,
+    pub engine: Engine,
 }
 
 /// What a loaded model is.
@@ -49,74 +71,37 @@ pub struct ModelInfo {
 }
 
 impl Model {
-    /// The name under which it is addressed.
-    pub fn id(&self) -> &ModelId {
-        &self.inner.id
-    }
-
-    /// What it is.
-    pub fn info(&self) -> &ModelInfo {
-        &self.inner.info
-    }
-
-    /// The checkpoint directory.
-    pub fn path(&self) -> &Path {
-        Path::new("")
-    }
-
-    /// The settings in effect and why they are so.
-    pub fn settings(&self) -> &[Setting] {
-        &[]
-    }
-
-    /// Whether text can be read and written; without a tokenizer only token ids can.
-    pub fn has_tokenizer(&self) -> bool {
-        false
-    }
-
-    /// Whether chats can be rendered.
-    pub fn has_chat_template(&self) -> bool {
-        false
-    }
-
-    /// The tokens of `text`. Strings that look like control tokens stay text; `add_special_tokens` begins with the
-    /// control tokens that the tokenizer prescribes.
-    pub fn tokenize(&self, _text: &str, _add_special_tokens: bool) -> Result<Vec<TokenId>> {
-        Err(Error::Internal("engine not connected".into()))
-    }
-
-    /// The text of `tokens`.
-    pub fn detokenize(&self, _tokens: &[TokenId], _skip_special_tokens: bool) -> Result<String> {
-        Err(Error::Internal("engine not connected".into()))
-    }
-
-    /// One token as it is spelled in the vocabulary; `None` for ids that have no entry.
-    pub fn token_text(&self, _token: TokenId) -> Option<String> {
-        None
-    }
-
-    /// The prompt of a chat. What users say never becomes a control token.
-    pub fn render_chat(&self, _request: &ChatRequest) -> Result<Vec<TokenId>> {
-        Err(Error::NoChatTemplate { model: self.id().clone() })
+    pub(crate) fn new(parts: ModelParts) -> Self {
+        Model { parts: Arc::new(parts) }
     }
 
     /// Continues a prompt. Refusals are immediate; everything later arrives through the [`Generation`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`], [`Error::ContextLengthExceeded`], [`Error::NoTokenizer`] for what the caller must
+    /// change; [`Error::Busy`], [`Error::Draining`] for what may work later; [`Error::Failed`] once the device has failed.
     pub fn generate(
         &self,
-        _prompt: impl Into<Prompt>,
-        _options: GenerateOptions,
+        prompt: impl Into<Prompt>,
+        options: GenerateOptions,
     ) -> Result<Generation> {
-        Err(Error::Internal("engine not connected".into()))
+        let resolved = self.resolve(&options)?;
+        let tokens = self.prompt_tokens(prompt.into(), resolved.add_special_tokens)?;
+        self.start(tokens, &options, resolved)
     }
 
     /// Answers a chat.
+    ///
+    /// # Errors
+    /// Those of [`generate`](Self::generate), and [`Error::NoChatTemplate`].
     pub fn chat(
         &self,
-        _messages: Vec<ChatMessage>,
-        _chat: ChatOptions,
-        _options: GenerateOptions,
+        messages: Vec<ChatMessage>,
+        chat: ChatOptions,
+        options: GenerateOptions,
     ) -> Result<Generation> {
-        Err(Error::Internal("engine not connected".into()))
+        let tokens = self.render_chat(&ChatRequest { messages, options: chat })?;
+        self.generate(tokens, options)
     }
 
     /// A conversation that remembers what was said.
@@ -124,23 +109,248 @@ impl Model {
         Session::new(self.clone(), options)
     }
 
-    /// Takes no new requests; those that run finish.
-    pub fn drain(&self) {}
-
-    /// The engine's numbers at this moment.
-    pub fn metrics(&self) -> runtime::engine::MetricsSnapshot {
-        runtime::engine::MetricsSnapshot::default()
+    /// The name under which it is addressed.
+    pub fn id(&self) -> &ModelId {
+        &self.parts.id
     }
 
-    /// Whether a new request would be served.
-    pub fn health(&self) -> runtime::engine::Health {
-        runtime::engine::Health {
-            ok: true,
-            problem: None,
-            draining: false,
-            last_step_age: None,
-            queued: 0,
-            running: 0,
+    /// What it is.
+    pub fn info(&self) -> &ModelInfo {
+        &self.parts.info
+    }
+
+    /// The checkpoint directory.
+    pub fn path(&self) -> &Path {
+        &self.parts.path
+    }
+
+    /// The settings in effect and why they are so.
+    pub fn settings(&self) -> &[Setting] {
+        &self.parts.settings
+    }
+
+    /// What the backend's runner can do.
+    pub fn runner(&self) -> &RunnerSpec {
+        self.parts.engine.spec()
+    }
+
+    /// What it takes on its device.
+    pub fn memory(&self) -> &MemoryPlan {
+        &self.parts.memory
+    }
+
+    /// The checkpoint's sampling defaults and end tokens.
+    pub fn generation_defaults(&self) -> &GenerationDefaults {
+        &self.parts.defaults
+    }
+
+    /// What would hold for a request with these options, and where each value would come from.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for values that may not be.
+    pub fn resolve(&self, options: &GenerateOptions) -> Result<ResolvedOptions> {
+        resolve(options, &self.parts.defaults, self.parts.info.vocab_size)
+    }
+
+    /// The tokenizer; without one only token ids can be read and written.
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.parts.tokenizer.as_ref()
+    }
+
+    /// Whether text can be read and written.
+    pub fn has_tokenizer(&self) -> bool {
+        self.tokenizer().is_some()
+    }
+
+    /// Whether chats can be rendered.
+    pub fn has_chat_template(&self) -> bool {
+        self.parts.template.is_some()
+    }
+
+    /// The tokens of `text`. Strings that look like control tokens stay text; `add_special_tokens` begins with the
+    /// control tokens that the tokenizer prescribes.
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`], or [`Error::InvalidRequest`] for text that cannot be read.
+    pub fn tokenize(&self, text: &str, add_special_tokens: bool) -> Result<Vec<TokenId>> {
+        let tokenizer = self.need_tokenizer("a text prompt")?;
+        let tokens = tokenizer.encode(text, add_special_tokens);
+        tokens.map_err(|error| Error::prompt("prompt", error))
+    }
+
+    /// The text of `tokens`.
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`], or [`Error::InvalidRequest`] for ids beyond the vocabulary.
+    pub fn detokenize(&self, tokens: &[TokenId], skip_special_tokens: bool) -> Result<String> {
+        let tokenizer = self.need_tokenizer("text")?;
+        self.check_tokens("tokens", tokens)?;
+        Ok(tokenizer.decode(tokens, skip_special_tokens))
+    }
+
+    /// One token as it is spelled in the vocabulary; `None` for ids that have no entry.
+    pub fn token_text(&self, token: TokenId) -> Option<String> {
+        self.tokenizer()?.token_text(token)
+    }
+
+    /// The prompt of a chat. What users say never becomes a control token.
+    ///
+    /// # Errors
+    /// [`Error::NoTokenizer`], [`Error::NoChatTemplate`], or [`Error::InvalidRequest`] for messages that the template
+    /// refuses.
+    pub fn render_chat(&self, request: &ChatRequest) -> Result<Vec<TokenId>> {
+        let tokenizer = self.need_tokenizer("a chat")?;
+        let template = self.parts.template.as_ref();
+        let template = template.ok_or(Error::NoChatTemplate { model: self.id().clone() })?;
+        let options = request.options.render_options();
+        let rendered = template.render(&request.messages, request.options.tools.as_ref(), &options);
+        let tokens = rendered.and_then(|rendered| tokenizer.encode_template(&rendered));
+        tokens.map_err(|error| Error::prompt("messages", error))
+    }
+
+    /// The engine's numbers.
+    pub fn metrics(&self) -> MetricsSnapshot {
+        self.parts.engine.metrics()
+    }
+
+    /// Whether a request would be served.
+    pub fn health(&self) -> Health {
+        self.parts.engine.health()
+    }
+
+    /// Takes no new requests; those that run finish. Returns at once.
+    pub fn drain(&self) {
+        self.parts.engine.drain();
+    }
+
+    /// Ends every request as cancelled. Returns at once.
+    pub fn cancel_all(&self) {
+        self.parts.engine.cancel_all();
+    }
+
+    /// Ends everything and frees the device's memory; gives the bytes.
+    pub(crate) fn free(&self) -> Bytes {
+        self.parts.engine.shutdown();
+        let memory = &self.parts.memory;
+        [memory.weights, memory.workspace, memory.kv].into_iter().sum()
+    }
+
+    fn need_tokenizer(&self, wanted: &str) -> Result<&Tokenizer> {
+        self.tokenizer().ok_or_else(|| Error::NoTokenizer {
+            model: self.id().clone(),
+            wanted: wanted.to_owned(),
+        })
+    }
+
+    fn prompt_tokens(&self, prompt: Prompt, add_special_tokens: bool) -> Result<Arc<[TokenId]>> {
+        let tokens = match prompt {
+            Prompt::Text(text) => self.tokenize(&text, add_special_tokens)?.into(),
+            Prompt::Tokens(tokens) => tokens,
+        };
+        self.check_tokens("prompt", &tokens)?;
+        if tokens.is_empty() {
+            return Err(Error::invalid("prompt", "it has no tokens; at least one is needed"));
+        }
+        Ok(tokens)
+    }
+
+    fn check_tokens(&self, field: &str, tokens: &[TokenId]) -> Result<()> {
+        let vocab_size = self.parts.info.vocab_size;
+        let strange = tokens.iter().position(|token| token.0 as usize >= vocab_size);
+        strange.map_or(Ok(()), |index| {
+            Err(Error::invalid(format!("{field}[{index}]"), beyond(tokens[index], vocab_size)))
+        })
+    }
+
+    fn start(
+        &self,
+        prompt: Arc<[TokenId]>,
+        options: &GenerateOptions,
+        resolved: ResolvedOptions,
+    ) -> Result<Generation> {
+        if !options.stop.is_empty() {
+            self.need_tokenizer("`stop`")?;
+        }
+        let max_tokens = self.max_tokens(prompt.len(), options, &resolved)?;
+        let rules = Arc::new(self.lane_rules(prompt.len(), options, &resolved));
+        let seed = options.seed.unwrap_or_else(random_seed);
+        let mut lanes = Vec::with_capacity(resolved.n as usize);
+        for choice in 0..resolved.n {
+            let sampling = SamplingParams {
+                seed: seed.wrapping_add(choice.into()),
+                ..resolved.sampling.clone()
+            };
+            let request = EngineRequest {
+                prompt: Arc::clone(&prompt),
+                sampling,
+                max_tokens,
+                min_tokens: resolved.min_tokens,
+                stop_tokens: options.stop_token_ids.clone(),
+                eos_tokens: resolved.eos_tokens.clone(),
+                ignore_eos: options.ignore_eos,
+                logprobs: resolved.logprobs,
+                // The choices share the prompt: one of them tells.
+                prompt_logprobs: options.prompt_logprobs.filter(|_| choice == 0),
+                cache_salt: options.cache_salt.clone(),
+                priority: options.priority.saturating_neg(),
+            };
+            // A refusal drops the lanes before it, which cancels them.
+            let ticket = self.parts.engine.submit(request);
+            let ticket = ticket.map_err(|refusal| Error::refused(refusal, 1))?;
+            lanes.push(Lane::new(choice as usize, ticket, &rules));
+        }
+        Ok(Generation::new(self.id().clone(), seed, prompt, lanes))
+    }
+
+    /// Most tokens to generate after a prompt of `tokens`. What the request asks for must fit; what the checkpoint
+    /// recommends is cut to what fits.
+    fn max_tokens(
+        &self,
+        tokens: usize,
+        options: &GenerateOptions,
+        resolved: &ResolvedOptions,
+    ) -> Result<u32> {
+        let limit = self.parts.info.max_sequence_tokens;
+        let requested = options.max_tokens.map_or(1, |tokens| tokens as usize);
+        let room = limit.saturating_sub(tokens);
+        if tokens > limit || requested > room {
+            return Err(Error::ContextLengthExceeded { tokens, requested, limit });
+        }
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let max_tokens = resolved.max_tokens.map_or(room, |tokens| tokens.min(room));
+        // The engine refuses a minimum above the maximum; a default maximum gives way.
+        Ok(max_tokens.max(resolved.min_tokens.min(room)))
+    }
+
+    fn lane_rules(
+        &self,
+        prompt_tokens: usize,
+        options: &GenerateOptions,
+        resolved: &ResolvedOptions,
+    ) -> LaneRules {
+        LaneRules {
+            tokenizer: self.parts.tokenizer.clone(),
+            text: TextRules {
+                stop: options.stop.clone().into(),
+                include_stop: options.include_stop_str_in_output,
+                skip_special: resolved.skip_special_tokens,
+                min_tokens: resolved.min_tokens as usize,
+            },
+            stop_token_ids: options.stop_token_ids.clone(),
+            eos_token_ids: resolved.eos_tokens.clone(),
+            prompt_tokens,
+            prompt_logprobs: options.prompt_logprobs.is_some(),
         }
     }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("id", self.id()).field("info", self.info()).finish()
+    }
+}
+
+/// A seed for a request that gave none: the standard library keys each of its hash maps differently, at random.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(())
 }

@@ -1,9 +1,10 @@
 //! A conversation with a model.
 
 use crate::{
+    CancellationToken,
     chat::{ChatMessage, ChatOptions},
     error::{Error, Result},
-    generation::Generation,
+    generation::{Generation, GenerationEvent},
     model::Model,
     options::GenerateOptions,
 };
@@ -15,7 +16,7 @@ pub struct SessionOptions {
     pub system: Option<String>,
     /// How the conversation is rendered.
     pub chat: ChatOptions,
-    /// What each answer is asked for.
+    /// What each answer is asked for; `n` must be 1.
     pub generate: GenerateOptions,
 }
 
@@ -32,6 +33,30 @@ impl Session {
         Session { model, options, history: Vec::new() }
     }
 
+    /// Asks, and streams the answer. Question and answer enter the history when the answer ends or is dropped; the answer
+    /// as far as it was read, so a cancelled one stays as the part that was seen. Where nothing was seen, nothing stays.
+    ///
+    /// # Errors
+    /// Those of [`Model::chat`]; the history is then as before. [`Error::ContextLengthExceeded`] means that the
+    /// conversation has grown too long: [`reset`](Self::reset) it or [`undo`](Self::undo).
+    pub fn ask(&mut self, text: impl Into<String>) -> Result<Answer<'_>> {
+        if self.options.generate.n.is_some_and(|n| n != 1) {
+            return Err(Error::invalid("n", "a conversation goes on with one answer: n must be 1"));
+        }
+        let question = ChatMessage::user(text);
+        let system = self.options.system.iter().map(ChatMessage::system);
+        let messages = system.chain(self.history.iter().cloned()).chain([question.clone()]);
+        let options = (self.options.chat.clone(), self.options.generate.clone());
+        let generation = self.model.chat(messages.collect(), options.0, options.1)?;
+        Ok(Answer {
+            session: self,
+            question: Some(question),
+            generation,
+            text: String::new(),
+            complete: false,
+        })
+    }
+
     /// The model.
     pub fn model(&self) -> &Model {
         &self.model
@@ -42,15 +67,14 @@ impl Session {
         &self.history
     }
 
-    /// What each answer is asked for; changes hold from the next question on.
-    pub fn options_mut(&mut self) -> &mut SessionOptions {
-        &mut self.options
+    /// How the session talks.
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
     }
 
-    /// Asks, and streams the answer. The question enters the history at once, the answer as far as it was read:
-    /// a cancelled answer stays as the part that was seen.
-    pub fn ask(&mut self, _text: impl Into<String>) -> Result<Answer<'_>> {
-        Err(Error::Internal("engine not connected".into()))
+    /// How the session talks, to be changed from the next question on.
+    pub fn options_mut(&mut self) -> &mut SessionOptions {
+        &mut self.options
     }
 
     /// Forgets the conversation; the system message stays.
@@ -60,34 +84,58 @@ impl Session {
 
     /// Forgets the last question and its answer; gives the question back.
     pub fn undo(&mut self) -> Option<String> {
-        None
+        let last = self.history.iter().rposition(|message| message.role == "user")?;
+        let question = self.history.drain(last..).next()?;
+        question.content?.as_str().map(str::to_owned)
     }
 }
 
-/// An answer under way; remembers itself in the session's history when it ends or is dropped.
+/// An answer under way: an iterator that blocks for each event. Enters the session's history when it ends or is dropped.
 #[derive(Debug)]
 pub struct Answer<'s> {
-    #[expect(dead_code, reason = "filled in with the engine")]
     session: &'s mut Session,
+    question: Option<ChatMessage>,
     generation: Generation,
+    text: String,
+    complete: bool,
 }
 
 impl Answer<'_> {
     /// A handle that cancels the answer from another thread.
-    pub fn cancellation_token(&self) -> crate::CancellationToken {
+    pub fn cancellation_token(&self) -> CancellationToken {
         self.generation.cancellation_token()
     }
 
     /// Waits for the end and gives the text. Blocks the thread.
-    pub fn text(self) -> Result<String> {
-        Err(Error::Internal("engine not connected".into()))
+    pub fn text(mut self) -> Result<String> {
+        for event in &mut self {
+            event?;
+        }
+        Ok(self.text.clone())
     }
 }
 
 impl Iterator for Answer<'_> {
-    type Item = Result<crate::GenerationEvent>;
+    type Item = Result<GenerationEvent>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.generation.next()
+        let event = self.generation.next_blocking();
+        match &event {
+            Some(Ok(GenerationEvent::Delta { text, .. })) => self.text.push_str(text),
+            Some(Ok(GenerationEvent::Finished { .. })) => self.complete = true,
+            _ => {}
+        }
+        event
+    }
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        if !self.complete && self.text.is_empty() {
+            return;
+        }
+        let answer = ChatMessage::assistant(std::mem::take(&mut self.text));
+        self.session.history.extend(self.question.take());
+        self.session.history.push(answer);
     }
 }

@@ -5,7 +5,7 @@ mod mock_hub;
 use std::{fs, path::Path, time::Duration};
 
 use mock_hub::{File, MockHub, sha256};
-use tokenmill::hub::{Cache, HubError, HubOptions, PullEvent, Pulled, pull};
+use tokenmill::hub::{Cache, Error as HubError, HubOptions, PullEvent, Pulled, pull};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hf_secret";

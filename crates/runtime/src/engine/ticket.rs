@@ -1,6 +1,9 @@
 //! The two ends of a request: the caller's [`Ticket`] and the engine's [`Responder`].
 
-use std::sync::mpsc::Sender;
+use std::{
+    sync::mpsc::Sender,
+    task::{Context, Poll},
+};
 
 use foundation::RequestId;
 use tokio::sync::mpsc::{
@@ -46,6 +49,14 @@ impl Ticket {
         }
         let event = self.events.blocking_recv();
         self.note(event)
+    }
+
+    /// As [`Ticket::next`], for hand-written futures that wait for several tickets at once.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<EngineEvent>> {
+        if self.finished {
+            return Poll::Ready(None);
+        }
+        self.events.poll_recv(context).map(|event| self.note(event))
     }
 
     /// The next event if one is there already; `None` otherwise, and after `Finished`.

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{HubError, HubReference, reference::is_hash};
+use super::{Error, HubReference, reference::is_hash};
 
 /// Longest `refs` file that is read, in bytes.
 const MAX_REF: u64 = 256;
@@ -75,11 +75,11 @@ impl Cache {
     ///
     /// # Errors
     /// The cache exists and cannot be read.
-    pub fn models(&self) -> Result<Vec<CachedModel>, HubError> {
+    pub fn models(&self) -> Result<Vec<CachedModel>, Error> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(HubError::File { path: self.root.clone(), source }),
+            Err(source) => return Err(Error::File { path: self.root.clone(), source }),
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut models: Vec<CachedModel> = names.filter_map(|name| self.model_in(&name)).collect();
@@ -107,18 +107,18 @@ impl Cache {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub fn remove(&self, reference: &HubReference) -> Result<Option<u64>, HubError> {
+    pub fn remove(&self, reference: &HubReference) -> Result<Option<u64>, Error> {
         let directory = self.repository(reference);
         if !directory.is_dir() {
             return Ok(None);
         }
         let bytes = bytes_under(&directory);
-        let failed = |source| HubError::File { path: directory.clone(), source };
+        let failed = |source| Error::File { path: directory.clone(), source };
         fs::remove_dir_all(&directory).map_err(failed)?;
         let locks = self.locks(reference);
         match fs::remove_dir_all(&locks) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(HubError::File { path: locks, source })
+                Err(Error::File { path: locks, source })
             }
             _ => Ok(Some(bytes)),
         }
@@ -139,10 +139,10 @@ impl Cache {
         &self,
         reference: &HubReference,
         etag: &str,
-        waiting: impl FnOnce() -> Result<(), HubError>,
-    ) -> Result<File, HubError> {
+        waiting: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<File, Error> {
         let path = self.locks(reference).join(format!("{etag}.lock"));
-        let failed = |source| HubError::File { path: path.clone(), source };
+        let failed = |source| Error::File { path: path.clone(), source };
         create_parent(&path)?;
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         match file.try_lock() {
@@ -161,7 +161,7 @@ impl Cache {
         commit: &str,
         file: &str,
         etag: &str,
-    ) -> Result<(), HubError> {
+    ) -> Result<(), Error> {
         let link = self.snapshot(reference, commit).join(file);
         create_parent(&link)?;
         let up = "../".repeat(file.matches('/').count() + 2);
@@ -169,7 +169,7 @@ impl Cache {
         if fs::read_link(&link).is_ok_and(|old| old == target) {
             return Ok(());
         }
-        let failed = |source| HubError::File { path: link.clone(), source };
+        let failed = |source| Error::File { path: link.clone(), source };
         match fs::remove_file(&link) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(failed(source)),
             _ => {}
@@ -178,13 +178,13 @@ impl Cache {
     }
 
     /// Records the commit that `reference`'s revision points to. Written last, so a revision that can be found is whole.
-    pub(super) fn record(&self, reference: &HubReference, commit: &str) -> Result<(), HubError> {
+    pub(super) fn record(&self, reference: &HubReference, commit: &str) -> Result<(), Error> {
         if reference.revision == commit {
             return Ok(());
         }
         let path = self.repository(reference).join("refs").join(&reference.revision);
         create_parent(&path)?;
-        fs::write(&path, commit).map_err(|source| HubError::File { path, source })
+        fs::write(&path, commit).map_err(|source| Error::File { path, source })
     }
 
     fn repository(&self, reference: &HubReference) -> PathBuf {
@@ -208,9 +208,9 @@ fn read_ref(path: &Path) -> Option<String> {
     is_hash(&commit).then_some(commit)
 }
 
-pub(super) fn create_parent(path: &Path) -> Result<(), HubError> {
+pub(super) fn create_parent(path: &Path) -> Result<(), Error> {
     let parent = path.parent().expect("every path of the cache has a parent");
-    fs::create_dir_all(parent).map_err(|source| HubError::File { path: parent.to_owned(), source })
+    fs::create_dir_all(parent).map_err(|source| Error::File { path: parent.to_owned(), source })
 }
 
 #[cfg(unix)]

@@ -10,7 +10,7 @@ use ureq::{
 };
 
 use super::{
-    HubError, HubOptions, HubReference,
+    Error, HubOptions, HubReference,
     reference::{is_hash, is_inside},
 };
 
@@ -29,11 +29,11 @@ pub(super) enum Failure {
     /// Trying again may help, not before the pause that the hub asked for.
     Transient { reason: String, pause: Option<Duration> },
     /// Trying again gives the same.
-    Final(HubError),
+    Final(Error),
 }
 
-impl From<HubError> for Failure {
-    fn from(error: HubError) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         Failure::Final(error)
     }
 }
@@ -117,7 +117,7 @@ impl<'o> Client<'o> {
         let mut response = self.get(url, None)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING).read_to_vec();
         let body = body.map_err(|error| transient(&error))?;
-        let answer = |reason| HubError::Answer { url: url.to_owned(), reason };
+        let answer = |reason| Error::Answer { url: url.to_owned(), reason };
         let wire: WireListing = serde_json::from_slice(&body)
             .map_err(|error| answer(format!("the file list cannot be read: {error}")))?;
         if !is_hash(&wire.sha) {
@@ -139,7 +139,7 @@ impl<'o> Client<'o> {
         let tells = |headers: &HeaderMap| headers.contains_key("x-linked-etag");
         let response = self.request(url, "HEAD", None, tells)?;
         let headers = response.headers();
-        let answer = |reason: String| HubError::Answer { url: url.to_owned(), reason };
+        let answer = |reason: String| Error::Answer { url: url.to_owned(), reason };
         let etag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"));
         let etag = etag.ok_or_else(|| answer("no ETag, so the file cannot be checked".into()))?;
         let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
@@ -163,7 +163,7 @@ impl<'o> Client<'o> {
             let seen = header(response.headers(), "content-range").unwrap_or_default();
             if !seen.starts_with(&format!("bytes {start}-")) {
                 let reason = format!("asked for bytes from {start} on, got {seen:?}");
-                return Err(HubError::Answer { url: url.to_owned(), reason }.into());
+                return Err(Error::Answer { url: url.to_owned(), reason }.into());
             }
         }
         let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
@@ -190,12 +190,12 @@ impl<'o> Client<'o> {
             }
             let Some(location) = header(response.headers(), "location") else {
                 let reason = format!("redirect ({}) without a location", response.status());
-                return Err(HubError::Answer { url: url.to_owned(), reason }.into());
+                return Err(Error::Answer { url: url.to_owned(), reason }.into());
             };
             target = join(&target, &location)?;
         }
         let reason = format!("more than {MAX_REDIRECTS} redirects");
-        Err(HubError::Answer { url: url.to_owned(), reason }.into())
+        Err(Error::Answer { url: url.to_owned(), reason }.into())
     }
 
     fn get(&self, url: &str, range: Option<&str>) -> Result<Response<Body>, Failure> {
@@ -219,7 +219,7 @@ impl<'o> Client<'o> {
         if let Some(token) = self.options.token.as_ref().filter(|_| at_home) {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let request = request.body(()).map_err(|error| HubError::Answer {
+        let request = request.body(()).map_err(|error| Error::Answer {
             url: target.to_string(),
             reason: format!("the request cannot be made: {error}"),
         })?;
@@ -243,10 +243,10 @@ impl<'o> Client<'o> {
         let message = message.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let (url, token_sent) = (url.to_owned(), self.options.token.is_some());
         Err(Failure::Final(match status {
-            401 => HubError::Unauthorized { url, token_sent },
-            403 => HubError::Forbidden { url, token_sent, message },
-            404 => HubError::NotFound { url, message },
-            _ => HubError::Answer { url, reason: format!("the server answers {status}") },
+            401 => Error::Unauthorized { url, token_sent },
+            403 => Error::Forbidden { url, token_sent, message },
+            404 => Error::NotFound { url, message },
+            _ => Error::Answer { url, reason: format!("the server answers {status}") },
         }))
     }
 }
@@ -255,15 +255,15 @@ fn transient(error: &ureq::Error) -> Failure {
     Failure::Transient { reason: error.to_string(), pause: None }
 }
 
-fn parse(url: &str) -> Result<Uri, HubError> {
-    url.parse().map_err(|error| HubError::Answer {
+fn parse(url: &str) -> Result<Uri, Error> {
+    url.parse().map_err(|error| Error::Answer {
         url: url.to_owned(),
         reason: format!("not an address: {error}"),
     })
 }
 
 /// `location` as seen from `base`: whole, from the root, or beside it.
-fn join(base: &Uri, location: &str) -> Result<Uri, HubError> {
+fn join(base: &Uri, location: &str) -> Result<Uri, Error> {
     if location.contains("://") {
         return parse(location);
     }

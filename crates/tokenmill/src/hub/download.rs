@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Cache, HubError, HubOptions, HubReference, PullEvent, Pulled,
+    Cache, Error, HubOptions, HubReference, PullEvent, Pulled,
     cache::create_parent,
     checksum::Checksum,
     client::{Client, Failure, Identity, Listing, RemoteFile},
@@ -49,14 +49,14 @@ impl<'p> Pull<'p> {
     }
 
     /// The revision's commit and files.
-    pub fn list(&mut self) -> Result<Listing, HubError> {
+    pub fn list(&mut self) -> Result<Listing, Error> {
         let url = self.client.listing_url(self.reference);
         let what = self.reference.to_string();
         self.trying(&what, &url, |pull| pull.client.list(&url))
     }
 
     /// Tells what will be brought.
-    pub fn announce(&mut self, commit: &str, files: &[RemoteFile]) -> Result<(), HubError> {
+    pub fn announce(&mut self, commit: &str, files: &[RemoteFile]) -> Result<(), Error> {
         self.tell(PullEvent::Plan {
             commit: commit.to_owned(),
             files: files.len(),
@@ -65,7 +65,7 @@ impl<'p> Pull<'p> {
     }
 
     /// Brings one file: from the cache, or over the network.
-    pub fn bring(&mut self, commit: &str, file: &RemoteFile) -> Result<(), HubError> {
+    pub fn bring(&mut self, commit: &str, file: &RemoteFile) -> Result<(), Error> {
         let url = self.client.file_url(self.reference, commit, &file.name);
         let identity = self.trying(&file.name, &url, |pull| pull.client.identify(&url))?;
         let blob = self.cache.blob(self.reference, &identity.etag);
@@ -76,7 +76,7 @@ impl<'p> Pull<'p> {
     }
 
     /// Records the revision, now that all of it is there.
-    pub fn finish(self, commit: &str) -> Result<Pulled, HubError> {
+    pub fn finish(self, commit: &str) -> Result<Pulled, Error> {
         self.cache.record(self.reference, commit)?;
         Ok(Pulled {
             path: self.cache.snapshot(self.reference, commit),
@@ -93,7 +93,7 @@ impl<'p> Pull<'p> {
         url: &str,
         identity: &Identity,
         blob: &Path,
-    ) -> Result<bool, HubError> {
+    ) -> Result<bool, Error> {
         if is_whole(blob, identity) {
             return Ok(true);
         }
@@ -149,7 +149,7 @@ impl<'p> Pull<'p> {
         file: &str,
         url: &str,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Failure>,
-    ) -> Result<T, HubError> {
+    ) -> Result<T, Error> {
         let mut backoff = self.options.backoff;
         let mut attempts = 1;
         loop {
@@ -159,7 +159,7 @@ impl<'p> Pull<'p> {
                 Err(Failure::Transient { reason, pause }) => (reason, pause),
             };
             if attempts > self.options.retries {
-                return Err(HubError::Transfer { url: url.to_owned(), reason, attempts });
+                return Err(Error::Transfer { url: url.to_owned(), reason, attempts });
             }
             self.tell(PullEvent::Retry { file: file.to_owned(), attempt: attempts, reason })?;
             std::thread::sleep(pause.unwrap_or(backoff).min(MAX_PAUSE));
@@ -168,8 +168,8 @@ impl<'p> Pull<'p> {
         }
     }
 
-    fn tell(&mut self, event: PullEvent) -> Result<(), HubError> {
-        if (self.progress)(event) { Ok(()) } else { Err(HubError::Cancelled) }
+    fn tell(&mut self, event: PullEvent) -> Result<(), Error> {
+        if (self.progress)(event) { Ok(()) } else { Err(Error::Cancelled) }
     }
 }
 
@@ -190,12 +190,12 @@ struct Partial {
 
 impl Partial {
     /// Opens what an earlier pull left of `blob`, or starts anew. The caller holds the blob's lock.
-    fn open(name: &str, blob: &Path, identity: Identity) -> Result<Self, HubError> {
+    fn open(name: &str, blob: &Path, identity: Identity) -> Result<Self, Error> {
         let mut path = blob.as_os_str().to_owned();
         path.push(".incomplete");
         let path = PathBuf::from(path);
         create_parent(&path)?;
-        let failed = |source| HubError::File { path: path.clone(), source };
+        let failed = |source| Error::File { path: path.clone(), source };
         let options = File::options().create(true).read(true).append(true).open(&path);
         let mut file = options.map_err(failed)?;
         let mut checksum = Checksum::new(&identity);
@@ -208,14 +208,14 @@ impl Partial {
         Ok(Partial { name: name.to_owned(), path, file, identity, bytes, checksum })
     }
 
-    fn restart(&mut self) -> Result<(), HubError> {
+    fn restart(&mut self) -> Result<(), Error> {
         self.checksum = Checksum::new(&self.identity);
         self.bytes = 0;
         let emptied = self.file.set_len(0).and_then(|()| self.file.seek(SeekFrom::Start(0)));
         emptied.map(drop).map_err(|source| self.failed(source))
     }
 
-    fn append(&mut self, chunk: &[u8]) -> Result<(), HubError> {
+    fn append(&mut self, chunk: &[u8]) -> Result<(), Error> {
         let total = self.bytes.saturating_add(chunk.len() as u64);
         if total > self.identity.bytes {
             return Err(self.reject(
@@ -231,7 +231,7 @@ impl Partial {
     }
 
     /// Checks the contents and gives them their name.
-    fn complete(self, blob: &Path) -> Result<(), HubError> {
+    fn complete(self, blob: &Path) -> Result<(), Error> {
         if let Some((what, seen)) = self.checksum.mismatch(&self.identity) {
             return Err(self.reject(what, seen, &self.identity.etag));
         }
@@ -240,25 +240,22 @@ impl Partial {
     }
 
     /// Removes what is certainly wrong, so that the next pull starts anew.
-    fn reject(&self, what: &'static str, seen: String, wanted: impl ToString) -> HubError {
+    fn reject(&self, what: &'static str, seen: String, wanted: impl ToString) -> Error {
         match fs::remove_file(&self.path) {
-            Ok(()) => HubError::Checksum {
-                file: self.name.clone(),
-                what,
-                seen,
-                wanted: wanted.to_string(),
-            },
-            Err(source) => HubError::File { path: self.path.clone(), source },
+            Ok(()) => {
+                Error::Checksum { file: self.name.clone(), what, seen, wanted: wanted.to_string() }
+            }
+            Err(source) => Error::File { path: self.path.clone(), source },
         }
     }
 
-    fn failed(&self, source: io::Error) -> HubError {
+    fn failed(&self, source: io::Error) -> Error {
         let path = self.path.clone();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                HubError::DiskFull { path, missing: self.identity.bytes.saturating_sub(self.bytes) }
+                Error::DiskFull { path, missing: self.identity.bytes.saturating_sub(self.bytes) }
             }
-            _ => HubError::File { path, source },
+            _ => Error::File { path, source },
         }
     }
 

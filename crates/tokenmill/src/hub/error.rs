@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 /// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
-pub enum HubError {
+pub enum Error {
     /// The reference is not ORG/NAME or ORG/NAME@REVISION.
     #[error("{0:?} is not a checkpoint name: ORG/NAME or ORG/NAME@REVISION")]
     Reference(String),

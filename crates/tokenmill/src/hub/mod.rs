@@ -17,8 +17,9 @@ mod select;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-pub use cache::Cache;
-pub use error::HubError;
+pub(crate) use cache::bytes_under;
+pub use cache::{Cache, CachedModel};
+pub use error::Error;
 pub use reference::HubReference;
 
 use crate::config::Environment;
@@ -45,12 +46,12 @@ impl HubOptions {
     /// What the environment says: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HUB_CACHE` or `HF_HOME`.
     ///
     /// # Errors
-    /// [`HubError::NoCache`] where no place for the cache is known.
-    pub fn from_environment(environment: &Environment) -> Result<Self, HubError> {
+    /// [`Error::NoCache`] where no place for the cache is known.
+    pub fn from_environment(environment: &Environment) -> Result<Self, Error> {
         Ok(HubOptions {
             endpoint: environment.endpoint.clone().unwrap_or_else(|| PUBLIC_ENDPOINT.to_owned()),
             token: environment.hub_token(),
-            cache_dir: environment.cache_dir().ok_or(HubError::NoCache)?,
+            cache_dir: environment.cache_dir().ok_or(Error::NoCache)?,
             retries: 5,
             backoff: Duration::from_millis(500),
         })
@@ -133,12 +134,12 @@ pub struct Pulled {
 /// not loaded again; what was cut off is resumed. `progress` returns `false` to cancel.
 ///
 /// # Errors
-/// See [`HubError`]; what was loaded stays for the next pull, except a file whose checksum is wrong.
+/// See [`Error`]; what was loaded stays for the next pull, except a file whose checksum is wrong.
 pub fn pull(
     reference: &str,
     options: &HubOptions,
     progress: &mut dyn FnMut(PullEvent) -> bool,
-) -> Result<Pulled, HubError> {
+) -> Result<Pulled, Error> {
     let reference: HubReference = reference.parse()?;
     let mut pull = download::Pull::new(&reference, options, progress);
     let listing = pull.list()?;

@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use super::HubError;
+use super::Error;
 
 /// The branch meant by a reference without a revision.
 const DEFAULT_REVISION: &str = "main";
@@ -35,10 +35,10 @@ impl HubReference {
 }
 
 impl FromStr for HubReference {
-    type Err = HubError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, HubError> {
-        let bad = || HubError::Reference(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let bad = || Error::Reference(text.to_owned());
         let (repository, revision) = text.split_once('@').unwrap_or((text, DEFAULT_REVISION));
         let (organisation, name) = repository.split_once('/').ok_or_else(bad)?;
         if !is_name(organisation) || !is_name(name) || !revision.split('/').all(is_name) {

@@ -1,6 +1,6 @@
 //! Which files of a repository a model needs.
 
-use super::{HubError, HubReference, client::RemoteFile};
+use super::{Error, HubReference, client::RemoteFile};
 
 /// Names in the top directory that are needed, by their end.
 const WANTED_ENDS: [&str; 6] = [".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken"];
@@ -12,14 +12,14 @@ const OTHER_WEIGHTS: [&str; 6] = [".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpa
 pub(super) fn needed(
     reference: &HubReference,
     files: Vec<RemoteFile>,
-) -> Result<Vec<RemoteFile>, HubError> {
+) -> Result<Vec<RemoteFile>, Error> {
     let has_index_or_model = files.iter().any(|file| file.name.starts_with("model"));
     let (mut wanted, rest): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| is_needed(&file.name, has_index_or_model));
     if !wanted.iter().any(|file| file.name.ends_with(".safetensors")) {
         let others = rest.into_iter().map(|file| file.name);
         let others = others.filter(|name| ends_with_any(name, &OTHER_WEIGHTS)).collect();
-        return Err(HubError::NoWeights { name: reference.repository(), others });
+        return Err(Error::NoWeights { name: reference.repository(), others });
     }
     wanted.sort_by_key(|file| file.name.ends_with(".safetensors"));
     Ok(wanted)
@@ -55,7 +55,7 @@ fn ends_with_any(name: &str, ends: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    fn select(names: &[&str]) -> Result<Vec<String>, HubError> {
+    fn select(names: &[&str]) -> Result<Vec<String>, Error> {
         let file = |name: &&str| RemoteFile { name: (*name).to_owned(), bytes: None };
         let reference = "a/b".parse().unwrap();
         let files = needed(&reference, names.iter().map(file).collect())?;

@@ -1,16 +1,9 @@
-//! A generation under way: events as they come, or the whole.
+//! What a generation gives: events as they come, and the whole.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
 use foundation::TokenId;
-use futures::Stream;
 use serde::Serialize;
-
-use crate::error::{Error, Result};
 
 /// What happens during a generation, in this order: one `Prompt`, any number of `Delta`s, one `Finished` for each choice.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,73 +131,4 @@ pub struct Choice {
     pub finish_reason: FinishReason,
     /// What stopped it, where a stop string or one of `stop_token_ids` did.
     pub stop_reason: Option<StopReason>,
-}
-
-/// Cancels a generation from anywhere; every unfinished choice ends with [`FinishReason::Cancelled`].
-#[derive(Clone, Debug)]
-pub struct CancellationToken {}
-
-impl CancellationToken {
-    /// Cancels. The rows leave at the next step. Doing it twice, or after the end, does nothing.
-    pub fn cancel(&self) {}
-
-    /// Whether [`cancel`](Self::cancel) was called.
-    pub fn is_cancelled(&self) -> bool {
-        false
-    }
-}
-
-/// A generation under way. Read it as an iterator (blocking), as a [`Stream`] (async), or whole with
-/// [`output`](Self::output) and [`text`](Self::text). Dropping it cancels what is not finished.
-///
-/// An `Err` item is the last one.
-#[derive(Debug)]
-pub struct Generation {}
-
-impl Generation {
-    /// The seed of the first choice; choice `i` draws from `seed + i`.
-    pub fn seed(&self) -> u64 {
-        0
-    }
-
-    /// The prompt's tokens.
-    pub fn prompt(&self) -> &Arc<[TokenId]> {
-        unreachable!("no engine is connected yet, so no generation exists")
-    }
-
-    /// A handle that cancels this generation from another thread or task.
-    pub fn cancellation_token(&self) -> CancellationToken {
-        CancellationToken {}
-    }
-
-    /// Waits for the end. Blocks the thread.
-    pub fn output(self) -> Result<Output> {
-        Err(Error::Internal("engine not connected".into()))
-    }
-
-    /// Waits for the end.
-    pub async fn output_async(self) -> Result<Output> {
-        Err(Error::Internal("engine not connected".into()))
-    }
-
-    /// Waits for the end and gives the text of the first choice. Blocks the thread.
-    pub fn text(self) -> Result<String> {
-        Err(Error::Internal("engine not connected".into()))
-    }
-}
-
-impl Iterator for Generation {
-    type Item = Result<GenerationEvent>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        None
-    }
-}
-
-impl Stream for Generation {
-    type Item = Result<GenerationEvent>;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(None)
-    }
 }

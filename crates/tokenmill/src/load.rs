@@ -1,0 +1,201 @@
+//! Loading: from a manifest to a model that answers.
+
+use std::{fs, path::Path, sync::Arc};
+
+use foundation::model::ModelManifest;
+use models::{
+    generation::GenerationDefaults,
+    prompt::{ChatTemplate, PromptError, Tokenizer},
+};
+use runtime::{
+    backend::{Backend, LoadError, LoadOptions},
+    engine::{Engine, EngineOptions},
+    progress::ProgressEvent,
+};
+
+use crate::{
+    device::DeviceChoice,
+    error::{Error, Result},
+    model::{Model, ModelInfo, ModelParts},
+    options::ModelOptions,
+    settings::{Origin, Setting},
+};
+
+/// This build's backends, best first.
+pub(crate) fn backends() -> Vec<Arc<dyn Backend>> {
+    Vec::new()
+}
+
+/// The backend for `choice` among `backends`, and why it is the one.
+pub(crate) fn choose_backend(
+    choice: DeviceChoice,
+    backends: &[Arc<dyn Backend>],
+) -> Result<(&Arc<dyn Backend>, String)> {
+    let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
+    let (found, why) = match choice {
+        DeviceChoice::Auto => {
+            let why = match names.iter().any(|&name| name == DeviceChoice::Cuda.name()) {
+                true => format!("the first of {}", names.join(", ")),
+                false => "this build has no CUDA backend".to_owned(),
+            };
+            (backends.first(), why)
+        }
+        _ => (
+            backends.iter().find(|backend| backend.name() == choice.name()),
+            "it was asked for".to_owned(),
+        ),
+    };
+    let missing = || Error::InvalidOption {
+        option: "device",
+        message: match choice {
+            DeviceChoice::Cuda => "this build has no CUDA backend; use cpu or auto".to_owned(),
+            _ => format!("{choice} is not among this library's backends: {}", names.join(", ")),
+        },
+    };
+    Ok((found.ok_or_else(missing)?, why))
+}
+
+/// The setting that tells which device was chosen.
+pub(crate) fn device_setting(choice: DeviceChoice, name: &str, why: String) -> Setting {
+    let origin = match choice {
+        DeviceChoice::Auto => Origin::Derived,
+        _ => Origin::Given,
+    };
+    Setting { name: "device", value: name.to_owned(), origin, why }
+}
+
+/// Loads `manifest` on `backend`. The small files are read first: what is wrong with them is known before weights move.
+pub(crate) fn load(
+    backend: &dyn Backend,
+    manifest: &ModelManifest,
+    options: &ModelOptions,
+    device: Setting,
+    progress: &mut dyn FnMut(ProgressEvent) -> bool,
+) -> Result<Model> {
+    options.validate()?;
+    let failed = |source| load_error(&manifest.path, source);
+    let files = TextFiles::read(&manifest.path, options)?;
+    let load_options = options.load_options();
+    let memory = backend.admit(manifest, &load_options).map_err(failed)?;
+    let runner = backend.load(manifest, &load_options, progress).map_err(failed)?;
+    let engine = Engine::start(runner, options.engine_options());
+    let info = ModelInfo {
+        architecture: String::new(),
+        model_type: String::new(),
+        dtype: String::new(),
+        parameters: 0,
+        weight_bytes: memory.weights.0,
+        vocab_size: engine.spec().vocab_size,
+        max_sequence_tokens: engine.max_sequence_tokens(),
+        device: backend.name().to_owned(),
+    };
+    Ok(Model::new(ModelParts {
+        id: manifest.id.clone(),
+        path: manifest.path.clone(),
+        info,
+        settings: vec![device],
+        memory,
+        tokenizer: files.tokenizer,
+        template: files.template,
+        defaults: files.defaults,
+        engine,
+    }))
+}
+
+/// What is read of a checkpoint beside its weights.
+struct TextFiles {
+    tokenizer: Option<Tokenizer>,
+    template: Option<ChatTemplate>,
+    defaults: GenerationDefaults,
+}
+
+impl TextFiles {
+    fn read(path: &Path, options: &ModelOptions) -> Result<Self> {
+        let failed = |error| load_error(path, text_error(&error));
+        let tokenizer = Tokenizer::from_dir(path).map_err(failed)?;
+        let template = match (&tokenizer, &options.chat_template) {
+            (Some(tokenizer), Some(file)) => Some(read_template(file, tokenizer)?),
+            (Some(tokenizer), None) => ChatTemplate::from_dir(path, tokenizer).map_err(failed)?,
+            (None, Some(_)) => {
+                return Err(Error::InvalidOption {
+                    option: "chat_template",
+                    message: format!("{} has no tokenizer to use it with", path.display()),
+                });
+            }
+            (None, None) => None,
+        };
+        let defaults = GenerationDefaults::from_dir(path).map_err(failed)?;
+        let defaults = match options.generation_config {
+            // Where the text ends is no matter of taste: the end tokens stay.
+            Some(false) => GenerationDefaults {
+                eos_token_ids: defaults.eos_token_ids,
+                ..GenerationDefaults::default()
+            },
+            _ => defaults,
+        };
+        Ok(TextFiles { tokenizer, template, defaults })
+    }
+}
+
+fn read_template(file: &Path, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+    let source =
+        fs::read_to_string(file).map_err(|source| Error::File { path: file.to_owned(), source })?;
+    ChatTemplate::new(&source, tokenizer).map_err(|error| Error::InvalidOption {
+        option: "chat_template",
+        message: error.to_string(),
+    })
+}
+
+fn text_error(error: &PromptError) -> LoadError {
+    LoadError::Checkpoint(error.to_string())
+}
+
+fn load_error(path: &Path, source: LoadError) -> Error {
+    match source {
+        LoadError::Cancelled => Error::Cancelled,
+        source => Error::Load { path: path.to_owned(), source },
+    }
+}
+
+impl ModelOptions {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for the first that may not be.
+    pub fn validate(&self) -> Result<()> {
+        let counts = [
+            ("max_sequence_tokens", self.max_sequence_tokens),
+            ("max_step_sequences", self.max_step_sequences),
+            ("max_step_tokens", self.max_step_tokens),
+            ("threads", self.threads),
+            ("max_queue", self.max_queue),
+        ];
+        for (option, value) in counts {
+            if value == Some(0) {
+                let message = "0 is not allowed; at least 1".to_owned();
+                return Err(Error::InvalidOption { option, message });
+            }
+        }
+        Ok(())
+    }
+
+    fn load_options(&self) -> LoadOptions {
+        let built_in = LoadOptions::default();
+        LoadOptions {
+            max_sequence_tokens: self.max_sequence_tokens,
+            max_step_sequences: self.max_step_sequences.unwrap_or(built_in.max_step_sequences),
+            max_step_tokens: self.max_step_tokens.unwrap_or(built_in.max_step_tokens),
+            kv_memory: self.kv_memory,
+            threads: self.threads,
+        }
+    }
+
+    fn engine_options(&self) -> EngineOptions {
+        let built_in = EngineOptions::default();
+        EngineOptions {
+            max_queue: self.max_queue.unwrap_or(built_in.max_queue),
+            prefix_cache: self.prefix_cache.unwrap_or(built_in.prefix_cache),
+            ..built_in
+        }
+    }
+}
