@@ -235,6 +235,7 @@ impl From<Error> for ApiError {
             | Error::Load { .. }
             | Error::AlreadyLoaded(_)
             | Error::File { .. }
+            | Error::Hub(_)
             | Error::Cancelled
             | Error::Internal(_) => ApiError::internal(message),
         }
@@ -258,7 +259,7 @@ mod tests {
         let invalid = Error::InvalidRequest { field: "top_p".into(), message: "is 7".into() };
         assert_eq!(invalid.fate(), Fate::Caller);
         assert_eq!(status_and_code(invalid), (400, None));
-        let long = Error::ContextLengthExceeded { tokens: 9, limit: 8 };
+        let long = Error::ContextLengthExceeded { tokens: 9, requested: 1, limit: 8 };
         assert_eq!(status_and_code(long), (400, Some("context_length_exceeded")));
         let bare = Error::NoChatTemplate { model: ModelId("m".into()) };
         assert_eq!(status_and_code(bare), (400, Some("no_chat_template")));

@@ -3,7 +3,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use foundation::model::ModelManifest;
-use runtime::backend::Backend;
+use models::{
+    Finding, ModelLayout, ModelMetadata, Severity, Survey, TaskExecutionPlan,
+    generation::GenerationDefaults,
+    prompt::{ChatTemplate, PromptError, Tokenizer},
+    semantic::{Activation, FeedForward, LayerSpec, Mixer},
+};
+use runtime::backend::{Backend, LoadError, LoadOptions, MemoryPlan};
 use serde::Serialize;
 
 use crate::{error::Result, options::ModelOptions};
@@ -19,8 +25,10 @@ pub struct InspectReport {
     pub files: FileSummary,
     /// What each backend says.
     pub backends: Vec<BackendReport>,
-    /// Everything that is wrong with the checkpoint.
+    /// Everything that is wrong with the checkpoint, a line each.
     pub findings: Vec<String>,
+    /// What is worth knowing although nothing is wrong: something passed over, something odd.
+    pub notes: Vec<String>,
 }
 
 /// What a checkpoint is.
@@ -121,14 +129,138 @@ pub fn inspect(reference: &str, options: &ModelOptions) -> Result<InspectReport>
 /// What `manifest` names, as each of `backends` sees it.
 pub(crate) fn report(
     manifest: &ModelManifest,
-    _options: &ModelOptions,
-    _backends: &[Arc<dyn Backend>],
+    options: &ModelOptions,
+    backends: &[Arc<dyn Backend>],
 ) -> InspectReport {
+    let survey = Survey::of(manifest);
+    let usable = !survey.findings.has_errors();
+    let found = survey.findings.clone().into_result();
+    let mut findings = found.unwrap_or_else(models::Error::into_findings);
+    let files = survey.layout.as_ref().map(|layout| file_summary(layout, &mut findings));
+    let (wrong, notes): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.severity == Severity::Error);
+    let asks = options.load_options();
+    // A checkpoint that cannot be read gets no second list of the same findings from each backend.
+    let backends = if usable { backends } else { &[] };
     InspectReport {
-        path: manifest.path.clone(),
-        model: None,
-        files: FileSummary::default(),
-        backends: Vec::new(),
-        findings: vec!["inspection is not connected yet".into()],
+        path: survey.layout.as_ref().map_or(&manifest.path, |layout| &layout.root).clone(),
+        model: survey.metadata.as_ref().map(|metadata| summary(metadata, &survey)),
+        files: files.unwrap_or_default(),
+        backends: backends.iter().map(|b| ask(b.as_ref(), manifest, &asks)).collect(),
+        findings: wrong.iter().map(Finding::to_string).collect(),
+        notes: notes.iter().map(Finding::to_string).collect(),
+    }
+}
+
+fn ask(backend: &dyn Backend, manifest: &ModelManifest, options: &LoadOptions) -> BackendReport {
+    let (memory, problems) = match backend.admit(manifest, options) {
+        Ok(plan) => (Some(MemoryReport::from(&plan)), Vec::new()),
+        Err(LoadError::MissingCapability(missing)) => {
+            (None, missing.iter().map(ToString::to_string).collect())
+        }
+        Err(error) => (None, vec![error.to_string()]),
+    };
+    BackendReport {
+        backend: backend.name().to_owned(),
+        admitted: memory.is_some(),
+        memory,
+        problems,
+    }
+}
+
+/// What lies beside the weights. The text files are read as a load would read them, so that what is wrong with them is
+/// found here.
+fn file_summary(layout: &ModelLayout, findings: &mut Vec<Finding>) -> FileSummary {
+    let mut absorb = |subject: &str, error: PromptError| {
+        findings.push(Finding::error(subject, error.to_string()));
+    };
+    let tokenizer = Tokenizer::from_dir(&layout.root).unwrap_or_else(|error| {
+        absorb("tokenizer.json", error);
+        None
+    });
+    let template = tokenizer.as_ref().and_then(|tokenizer| {
+        ChatTemplate::from_dir(&layout.root, tokenizer).unwrap_or_else(|error| {
+            absorb("chat template", error);
+            None
+        })
+    });
+    if let Err(error) = GenerationDefaults::from_dir(&layout.root) {
+        absorb("generation_config.json", error);
+    }
+    FileSummary {
+        weights: layout.weights.len(),
+        tokenizer: tokenizer.is_some(),
+        chat_template: template.is_some(),
+        generation_config: layout.generation_config.is_some(),
+    }
+}
+
+fn summary(metadata: &ModelMetadata, survey: &Survey) -> ModelSummary {
+    let decoder = survey.task.as_ref().and_then(TaskExecutionPlan::decoder);
+    let layers = decoder.map(|decoder| decoder.semantic.layers.as_slice()).unwrap_or_default();
+    ModelSummary {
+        architecture: metadata.architecture.clone(),
+        model_type: metadata.model_type.clone(),
+        task: metadata.task.unwrap_or("unknown").to_owned(),
+        dtype: metadata.dtype.map_or("unknown".to_owned(), |dtype| dtype.name().to_lowercase()),
+        parameters: metadata.parameters,
+        weight_bytes: metadata.weight_bytes.0,
+        max_positions: metadata.max_positions.unwrap_or(0),
+        vocab_size: metadata.vocab_size.unwrap_or(0),
+        hidden_size: metadata.hidden_size.unwrap_or(0),
+        layers: layer_summaries(layers),
+    }
+}
+
+/// Kinds of layers in the order in which they first appear.
+fn layer_summaries(layers: &[LayerSpec]) -> Vec<LayerSummary> {
+    let mut summaries: Vec<LayerSummary> = Vec::new();
+    for meaning in layers.iter().map(describe) {
+        match summaries.iter_mut().find(|summary| summary.meaning == meaning) {
+            Some(summary) => summary.count += 1,
+            None => summaries.push(LayerSummary { count: 1, meaning }),
+        }
+    }
+    summaries
+}
+
+fn describe(layer: &LayerSpec) -> String {
+    let Mixer::Attention(attention) = &layer.mixer;
+    let FeedForward::Dense(mlp) = &layer.feed_forward;
+    let reach = attention.window.map_or("all tokens".to_owned(), |w| format!("window of {w}"));
+    let norm = attention.qk_norm.map_or("", |_| ", normed queries and keys");
+    let cap = attention.softcap.map_or(String::new(), |cap| format!(", scores capped at {cap}"));
+    let bias = if attention.qkv_bias { ", biases" } else { "" };
+    format!(
+        "attention of {} heads on {} of {}, {reach}{norm}{cap}{bias}; dense {} ({})",
+        attention.heads,
+        attention.kv_heads,
+        attention.head_dim,
+        mlp.intermediate_size,
+        activation_name(mlp.activation),
+    )
+}
+
+fn activation_name(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Silu => "silu",
+        Activation::GeluTanh => "gelu, tanh form",
+        Activation::GeluErf => "gelu",
+    }
+}
+
+impl From<&MemoryPlan> for MemoryReport {
+    fn from(plan: &MemoryPlan) -> Self {
+        let tokens = plan.kv.0.checked_div(plan.kv_per_token.0).unwrap_or(0);
+        MemoryReport {
+            weights: plan.weights.0,
+            mapped: plan.mapped.0,
+            workspace: plan.workspace.0,
+            kv: plan.kv.0,
+            kv_per_token: plan.kv_per_token.0,
+            kv_tokens: usize::try_from(tokens).unwrap_or(usize::MAX),
+            max_sequence_tokens: plan.max_sequence_tokens,
+            available: plan.available.0,
+        }
     }
 }

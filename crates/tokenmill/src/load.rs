@@ -4,11 +4,12 @@ use std::{fs, path::Path, sync::Arc};
 
 use foundation::model::ModelManifest;
 use models::{
+    Checkpoint, ModelMetadata,
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
 };
 use runtime::{
-    backend::{Backend, LoadError, LoadOptions},
+    backend::{Backend, LoadError, LoadOptions, MemoryPlan},
     engine::{Engine, EngineOptions},
     progress::ProgressEvent,
 };
@@ -74,32 +75,78 @@ pub(crate) fn load(
 ) -> Result<Model> {
     options.validate()?;
     let failed = |source| load_error(&manifest.path, source);
-    let files = TextFiles::read(&manifest.path, options)?;
+    let checkpoint = Checkpoint::open(manifest)
+        .map_err(|error| failed(LoadError::Checkpoint(error.to_string())))?;
+    let files = TextFiles::read(&checkpoint.layout.root, options)?;
     let load_options = options.load_options();
     let memory = backend.admit(manifest, &load_options).map_err(failed)?;
     let runner = backend.load(manifest, &load_options, progress).map_err(failed)?;
     let engine = Engine::start(runner, options.engine_options());
-    let info = ModelInfo {
-        architecture: String::new(),
-        model_type: String::new(),
-        dtype: String::new(),
-        parameters: 0,
-        weight_bytes: memory.weights.0,
-        vocab_size: engine.spec().vocab_size,
-        max_sequence_tokens: engine.max_sequence_tokens(),
-        device: backend.name().to_owned(),
-    };
+    let info = model_info(&checkpoint.metadata, &engine, backend.name());
+    let mut settings = vec![device];
+    settings.extend(effective_settings(options, &load_options, &memory, &engine));
     Ok(Model::new(ModelParts {
         id: manifest.id.clone(),
-        path: manifest.path.clone(),
+        path: checkpoint.layout.root,
         info,
-        settings: vec![device],
+        settings,
         memory,
         tokenizer: files.tokenizer,
         template: files.template,
         defaults: files.defaults,
         engine,
     }))
+}
+
+fn model_info(metadata: &ModelMetadata, engine: &Engine, device: &str) -> ModelInfo {
+    ModelInfo {
+        architecture: metadata.architecture.clone(),
+        model_type: metadata.model_type.clone(),
+        dtype: metadata.dtype.map_or_else(String::new, |dtype| dtype.name().to_lowercase()),
+        parameters: metadata.parameters,
+        weight_bytes: metadata.weight_bytes.0,
+        vocab_size: engine.spec().vocab_size,
+        max_sequence_tokens: engine.max_sequence_tokens(),
+        device: device.to_owned(),
+    }
+}
+
+/// What holds for a loaded model, and why.
+fn effective_settings(
+    options: &ModelOptions,
+    load: &LoadOptions,
+    memory: &MemoryPlan,
+    engine: &Engine,
+) -> Vec<Setting> {
+    let setting = |name, value: String, given: bool, otherwise: (Origin, &str)| {
+        let (origin, why) = if given { (Origin::Given, "it was asked for") } else { otherwise };
+        Setting { name, value, origin, why: why.to_owned() }
+    };
+    let built_in = (Origin::Default, "built in");
+    let queue = options.engine_options();
+    let tokens = engine.max_sequence_tokens();
+    let fitting = match options.max_sequence_tokens {
+        Some(asked) if asked != tokens => (Origin::Derived, "what the memory for KV blocks holds"),
+        _ => (Origin::Derived, "the checkpoint's limit, or what the memory for KV blocks holds"),
+    };
+    let asked = options.max_sequence_tokens == Some(tokens);
+    let kv = format!("{} ({} a token)", memory.kv, memory.kv_per_token);
+    let kv_origin = (Origin::Derived, "the backend's choice from what is left");
+    let sequences = load.max_step_sequences.to_string();
+    let rows = load.max_step_tokens.to_string();
+    vec![
+        setting("max_sequence_tokens", tokens.to_string(), asked, fitting),
+        setting("max_step_sequences", sequences, options.max_step_sequences.is_some(), built_in),
+        setting("max_step_tokens", rows, options.max_step_tokens.is_some(), built_in),
+        setting("kv_memory", kv, options.kv_memory.is_some(), kv_origin),
+        setting("max_queue", queue.max_queue.to_string(), options.max_queue.is_some(), built_in),
+        setting(
+            "prefix_cache",
+            queue.prefix_cache.to_string(),
+            options.prefix_cache.is_some(),
+            built_in,
+        ),
+    ]
 }
 
 /// What is read of a checkpoint beside its weights.
@@ -179,7 +226,7 @@ impl ModelOptions {
         Ok(())
     }
 
-    fn load_options(&self) -> LoadOptions {
+    pub(crate) fn load_options(&self) -> LoadOptions {
         let built_in = LoadOptions::default();
         LoadOptions {
             max_sequence_tokens: self.max_sequence_tokens,

@@ -28,6 +28,7 @@ pub use event::{
     Choice, FinishReason, GenerationEvent, Output, StopReason, TokenLogprob, TopLogprob, Usage,
 };
 pub(crate) use lane::{Lane, LaneRules};
+pub(crate) use text::TextRules;
 
 use crate::error::{Error, Result};
 use output::OutputBuilder;

@@ -1,5 +1,7 @@
 //! A hub of a few files on a port of this machine: HTTP/1.1, one request a connection.
 
+#![allow(clippy::unwrap_used, reason = "a mock that cannot work fails its test")]
+
 use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
