@@ -185,7 +185,7 @@ fn file_summary(layout: &ModelLayout, findings: &mut Vec<Finding>) -> FileSummar
         })
     });
     if let Err(error) = GenerationDefaults::from_dir(&layout.root) {
-        absorb("generation_config.json", error);
+        absorb("generation_config.json", error.into());
     }
     FileSummary {
         weights: layout.weights.len(),

@@ -158,7 +158,8 @@ struct TextFiles {
 
 impl TextFiles {
     fn read(path: &Path, options: &ModelOptions) -> Result<Self> {
-        let failed = |error| load_error(path, text_error(&error));
+        let failed =
+            |error: PromptError| load_error(path, LoadError::Checkpoint(error.to_string()));
         let tokenizer = Tokenizer::from_dir(path).map_err(failed)?;
         let template = match (&tokenizer, &options.chat_template) {
             (Some(tokenizer), Some(file)) => Some(read_template(file, tokenizer)?),
@@ -171,7 +172,7 @@ impl TextFiles {
             }
             (None, None) => None,
         };
-        let defaults = GenerationDefaults::from_dir(path).map_err(failed)?;
+        let defaults = GenerationDefaults::from_dir(path).map_err(|error| failed(error.into()))?;
         let defaults = match options.generation_config {
             // Where the text ends is no matter of taste: the end tokens stay.
             Some(false) => GenerationDefaults {
@@ -191,10 +192,6 @@ fn read_template(file: &Path, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         option: "chat_template",
         message: error.to_string(),
     })
-}
-
-fn text_error(error: &PromptError) -> LoadError {
-    LoadError::Checkpoint(error.to_string())
 }
 
 fn load_error(path: &Path, source: LoadError) -> Error {

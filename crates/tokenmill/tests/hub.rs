@@ -1,5 +1,7 @@
 //! Pulls against a hub on this machine that can be told to misbehave.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod mock_hub;
 
 use std::{fs, path::Path, time::Duration};

@@ -102,6 +102,7 @@ pub(super) fn take_conversation(fields: &mut Fields, problems: &mut Problems) ->
     }
     let options = ChatOptions {
         tools: take_tools(fields, problems),
+        documents: None,
         add_generation_prompt: fields.boolean("add_generation_prompt"),
         continue_final_message: fields.boolean("continue_final_message").unwrap_or(false),
         template_kwargs: fields.object("chat_template_kwargs", problems).unwrap_or_default(),

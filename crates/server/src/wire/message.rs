@@ -70,7 +70,7 @@ fn read_message(
         problems.add(fields.at("content"), "is missing");
     }
     fields.close(problems);
-    Some(ChatMessage { role: role?, content: content.unwrap_or(Value::Null), extra })
+    Some(ChatMessage { role: role?, content: Some(content.unwrap_or(Value::Null)), extra })
 }
 
 fn read_role(fields: &mut Fields, problems: &mut Problems) -> Option<String> {

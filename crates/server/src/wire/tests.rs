@@ -215,9 +215,9 @@ fn messages_take_every_role_and_text_parts() {
     ]))
     .unwrap();
     let seen = request.conversation.messages;
-    assert_eq!(seen[1].content, json!("b\nc"));
+    assert_eq!(seen[1].content, Some(json!("b\nc")));
     assert_eq!(seen[1].extra["name"], "n");
-    assert_eq!(seen[2].content, Value::Null);
+    assert_eq!(seen[2].content, Some(Value::Null));
     assert_eq!(seen[2].extra["tool_calls"][0]["function"]["arguments"], json!({"x": 1}));
     assert_eq!(seen[3].extra["tool_call_id"], "1");
 }
