@@ -1,0 +1,132 @@
+//! One answer as it streams by: where its text goes, and what it took.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokenmill::{CancellationToken, FinishReason, GenerationEvent, Usage};
+
+use crate::{error::Error, interrupt::Interrupts, output::Output};
+
+/// An answer that came to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// Its text.
+    pub text: String,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// Tokens taken and made.
+    pub usage: Usage,
+    /// How long it took.
+    #[serde(flatten)]
+    pub speed: Speed,
+}
+
+/// How fast an answer came.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Speed {
+    /// From the request to the first token, seconds; absent where there was none.
+    pub first_token_s: Option<f64>,
+    /// From the request to the end, seconds.
+    pub total_s: f64,
+    /// Tokens after the first, a second; absent where there were none.
+    pub tokens_per_s: Option<f64>,
+}
+
+/// How the events of an answer are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// The text, as it comes.
+    Text,
+    /// Every event as a JSON line.
+    Json,
+}
+
+/// An event, as `--json` prints it.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line<'a> {
+    Prompt { tokens: usize, cached_tokens: usize },
+    Delta { text: &'a str, tokens: &'a [tokenmill::TokenId] },
+    Answer(&'a Answer),
+}
+
+/// Shows `events` until their end. Ctrl-C cancels through `cancel`; the answer then ends as cancelled.
+pub fn stream(
+    events: impl Iterator<Item = tokenmill::Result<GenerationEvent>>,
+    cancel: CancellationToken,
+    show: Show,
+    output: &Output,
+    interrupts: &Interrupts,
+) -> Result<Answer, Error> {
+    let _cancel_on_interrupt = interrupts.during(move || cancel.cancel());
+    let mut clock = Clock::start();
+    let mut text = String::new();
+    for event in events {
+        match event? {
+            GenerationEvent::Prompt { tokens, cached_tokens, .. } => {
+                if show == Show::Json {
+                    output.json_line(&Line::Prompt { tokens: tokens.len(), cached_tokens })?;
+                }
+            }
+            GenerationEvent::Delta { text: piece, tokens, .. } => {
+                clock.tick(tokens.len());
+                match show {
+                    Show::Json => {
+                        output.json_line(&Line::Delta { text: &piece, tokens: &tokens })?
+                    }
+                    Show::Text if piece.is_empty() => {}
+                    Show::Text => output.answer(&piece)?,
+                }
+                text.push_str(&piece);
+            }
+            GenerationEvent::Finished { reason, usage, .. } => {
+                let answer = Answer { text, finish_reason: reason, usage, speed: clock.stop() };
+                finish(&answer, show, output)?;
+                return Ok(answer);
+            }
+        }
+    }
+    Err(tokenmill::Error::Internal("an answer ended without saying why".into()).into())
+}
+
+fn finish(answer: &Answer, show: Show, output: &Output) -> Result<(), Error> {
+    match show {
+        Show::Json => output.json_line(&Line::Answer(answer)),
+        Show::Text if answer.text.ends_with('\n') => Ok(()),
+        Show::Text => output.answer("\n"),
+    }
+}
+
+/// Notes when tokens came.
+struct Clock {
+    start: Instant,
+    first: Option<Instant>,
+    last: Instant,
+    tokens: usize,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let start = Instant::now();
+        Clock { start, first: None, last: start, tokens: 0 }
+    }
+
+    fn tick(&mut self, tokens: usize) {
+        if tokens > 0 {
+            self.last = Instant::now();
+            self.first.get_or_insert(self.last);
+            self.tokens += tokens;
+        }
+    }
+
+    fn stop(&self) -> Speed {
+        let since = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64();
+        let decoding = self.first.map_or(0.0, |first| since(first, self.last));
+        let further = self.tokens.saturating_sub(1);
+        Speed {
+            first_token_s: self.first.map(|first| since(self.start, first)),
+            total_s: Duration::as_secs_f64(&self.start.elapsed()),
+            tokens_per_s: (further > 0 && decoding > 0.0).then(|| further as f64 / decoding),
+        }
+    }
+}

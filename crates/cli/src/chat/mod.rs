@@ -1,0 +1,266 @@
+//! A conversation at the terminal.
+
+mod editor;
+mod line;
+mod transcript;
+
+use std::path::PathBuf;
+
+use tokenmill::{FinishReason, Model, Session, SessionOptions};
+
+use self::{
+    editor::{Editor, Typed},
+    line::{COMMANDS, Command, Line},
+};
+use crate::{
+    answer::{self, Answer, Show},
+    args::{RunArgs, SamplingFlags},
+    commands::chat_options,
+    environment,
+    error::Error,
+    interrupt::Interrupts,
+    output::{BOLD, DIM, Output},
+};
+
+/// Talks until the user leaves. With `raw` every entry is continued on its own, without template and memory.
+pub fn talk(
+    model: &Model,
+    raw: bool,
+    args: &RunArgs,
+    output: &Output,
+    interrupts: &Interrupts,
+) -> Result<(), Error> {
+    let history = if args.no_history { None } else { environment::history_file() };
+    let mut editor = Editor::open(history, output)?;
+    let mut talk = Talk::new(model, raw, args, output, interrupts);
+    let device = &model.info().device;
+    output.note(format_args!("{BOLD}{}{BOLD:#} on {device}; /help lists the commands", model.id()));
+    loop {
+        match editor.read()? {
+            Typed::Leave => return Ok(()),
+            Typed::Interrupted => output.reply("Ctrl-C again, Ctrl-D or /quit leaves"),
+            Typed::Entry(text) => match line::parse(&text) {
+                Line::Empty => {}
+                Line::Mistake(text) => output.reply(text),
+                Line::Say(text) => talk.say(text)?,
+                Line::Command(Command::Quit) => return Ok(()),
+                Line::Command(command) => talk.obey(command)?,
+            },
+        }
+    }
+}
+
+/// The conversation and what surrounds it.
+struct Talk<'a> {
+    model: &'a Model,
+    session: Session,
+    raw: bool,
+    flags: SamplingFlags,
+    changes: Vec<(String, String)>,
+    last: Option<Answer>,
+    saved: Option<PathBuf>,
+    output: &'a Output,
+    interrupts: &'a Interrupts,
+}
+
+impl<'a> Talk<'a> {
+    fn new(
+        model: &'a Model,
+        raw: bool,
+        args: &RunArgs,
+        output: &'a Output,
+        interrupts: &'a Interrupts,
+    ) -> Self {
+        let options = SessionOptions {
+            system: args.system.clone(),
+            chat: chat_options(args),
+            generate: args.sampling.options(),
+        };
+        Talk {
+            model,
+            session: model.session(options),
+            raw,
+            flags: args.sampling.clone(),
+            changes: Vec::new(),
+            last: None,
+            saved: None,
+            output,
+            interrupts,
+        }
+    }
+
+    /// Streams the answer to `text`. What the model or the request got wrong is told, and the talk goes on; only a
+    /// model that has failed ends it.
+    fn say(&mut self, text: String) -> Result<(), Error> {
+        let answer = if self.raw { self.continue_text(text) } else { self.ask(text) };
+        // Ctrl-C has done its work on this answer.
+        self.interrupts.take();
+        match answer {
+            Ok(answer) => {
+                if answer.finish_reason == FinishReason::Cancelled {
+                    self.output.reply(format_args!("{DIM}stopped{DIM:#}"));
+                }
+                self.last = Some(answer);
+                Ok(())
+            }
+            Err(Error::Library(error)) if error.fate() != tokenmill::Fate::Ours => {
+                self.output.error(&Error::Library(error));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ask(&mut self, text: String) -> Result<Answer, Error> {
+        let events = self.session.ask(text)?;
+        let cancel = events.cancellation_token();
+        answer::stream(events, cancel, Show::Text, self.output, self.interrupts)
+    }
+
+    fn continue_text(&mut self, text: String) -> Result<Answer, Error> {
+        let options = self.session.options_mut().generate.clone();
+        let generation = self.model.generate(text, options)?;
+        let cancel = generation.cancellation_token();
+        answer::stream(generation, cancel, Show::Text, self.output, self.interrupts)
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), Error> {
+        match command {
+            Command::Quit => {}
+            Command::Help => self.help(),
+            Command::Reset => {
+                self.session.reset();
+                self.output.reply("the conversation is forgotten");
+            }
+            Command::Undo => match self.session.undo() {
+                Some(question) => {
+                    self.output.reply(format_args!("taken back: {}", head(&question)))
+                }
+                None => self.output.reply("there is nothing to take back"),
+            },
+            Command::System(text) => self.system(text),
+            Command::Set(None) => self.show_sampling(),
+            Command::Set(Some((key, value))) => self.set(key, value),
+            Command::Stats => self.stats(),
+            Command::Save(path) => self.save(path.into()),
+        }
+        Ok(())
+    }
+
+    fn help(&self) {
+        for entry in COMMANDS {
+            let usage = format!("{} {}", entry.name, entry.arguments);
+            self.output.reply(format_args!("  {BOLD}{usage:<22}{BOLD:#} {}", entry.help));
+        }
+        self.output
+            .reply("  A line that ends with \\ goes on; \"\"\" opens and closes several lines.");
+        self.output.reply("  Ctrl-C stops an answer, Ctrl-D leaves.");
+    }
+
+    fn system(&mut self, text: Option<String>) {
+        if self.raw {
+            return self.output.reply("there is no system message: text is continued as it is");
+        }
+        let system = &mut self.session.options_mut().system;
+        match text {
+            None => match system {
+                Some(text) => self.output.reply(text),
+                None => self.output.reply("there is no system message"),
+            },
+            Some(text) => {
+                *system = Some(text).filter(|text| !text.is_empty());
+                self.output.reply("the next question is asked with it; /reset forgets the rest");
+            }
+        }
+    }
+
+    fn show_sampling(&self) {
+        let shown = self.flags.with(&self.changes).unwrap_or_default().shown();
+        if shown.is_empty() {
+            self.output.reply("nothing is set: the model's own defaults hold");
+        }
+        for (key, value) in shown {
+            self.output.reply(format_args!("  {key:<22} {value}"));
+        }
+    }
+
+    /// Lays one more entry over the flags; `default` takes earlier ones back.
+    fn set(&mut self, key: String, value: String) {
+        let key = key.replace('_', "-");
+        let mut changes = self.changes.clone();
+        if value == "default" {
+            changes.retain(|(name, _)| *name != key);
+        } else {
+            // Only `stop` and `stop-token-id` may hold several values.
+            changes.retain(|(name, _)| *name != key || key.starts_with("stop"));
+            changes.push((key, value));
+        }
+        match self.flags.with(&changes) {
+            Ok(flags) => {
+                self.changes = changes;
+                self.session.options_mut().generate = flags.options();
+                self.show_sampling();
+            }
+            Err(message) => self.output.reply(message),
+        }
+    }
+
+    fn stats(&self) {
+        let Some(answer) = &self.last else {
+            return self.output.reply("there was no answer yet");
+        };
+        let usage = &answer.usage;
+        self.output.reply(format_args!(
+            "prompt {} tokens ({} cached), answer {} tokens, ended by {}",
+            usage.prompt_tokens,
+            usage.cached_tokens,
+            usage.completion_tokens,
+            reason(answer.finish_reason),
+        ));
+        let speed = &answer.speed;
+        let first = speed.first_token_s.map_or("no token".into(), |time| format!("{time:.3} s"));
+        let rate = speed.tokens_per_s.map_or("-".into(), |rate| format!("{rate:.1} tokens/s"));
+        self.output
+            .reply(format_args!("first token {first}, then {rate}, {:.2} s in all", speed.total_s));
+    }
+
+    fn save(&mut self, path: PathBuf) {
+        let again = self.saved.as_ref() == Some(&path);
+        let system = self.session.options_mut().system.clone();
+        let text = transcript::of(self.model.id(), system.as_deref(), self.session.history());
+        match transcript::write(&path, &text, again) {
+            Ok(()) => {
+                self.output.reply(format_args!("saved to {}", path.display()));
+                self.saved = Some(path);
+            }
+            Err(error) => self.output.error(&Error::file(path, error)),
+        }
+    }
+}
+
+fn reason(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "a stop token or text",
+        FinishReason::Length => "its length",
+        FinishReason::Cancelled => "Ctrl-C",
+    }
+}
+
+/// The first line of a text, cut short.
+fn head(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(60).collect();
+    if short.len() < text.trim_end().len() { format!("{short} …") } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::head;
+
+    #[test]
+    fn a_long_text_is_cut() {
+        assert_eq!(head("short"), "short");
+        assert_eq!(head("one\ntwo"), "one …");
+        assert_eq!(head(&"ž".repeat(80)).chars().count(), 62);
+    }
+}

@@ -1,0 +1,66 @@
+//! `tokenmill bench latency`: one batch, again and again.
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::{
+    Bench, engine,
+    report::{Floor, Report},
+    trace::{Measures, Trace, prefill_rate, span},
+    workload,
+};
+use crate::{args::LatencyArgs, error::Error, progress::Progress};
+
+/// What came out.
+#[derive(Serialize)]
+struct Results {
+    /// Prompt tokens a second until the last sequence had its first token; mean of the repetitions.
+    prefill_tokens_per_s: f64,
+    #[serde(flatten)]
+    measures: Measures,
+}
+
+/// Measures and tells.
+pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
+    let model = bench.load(&[("max-num-seqs", args.batch), ("max-queue", args.batch)])?;
+    let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
+    let mut progress = Progress::new(bench.output, &bench.interrupts);
+    let total = u64::from(args.warmup + args.iterations);
+    let mut measured: Vec<Vec<Trace>> = Vec::new();
+    for iteration in 0..total {
+        if !progress.counting("measuring", iteration, total) {
+            return Err(Error::Interrupted);
+        }
+        // Another seed each time: no prompt may be found in the prefix cache.
+        let seed = bench.target.seed.wrapping_mul(1_000_003).wrapping_add(iteration);
+        let vocabulary = model.info().vocab_size as u32;
+        let prompts = workload::token_prompts(
+            seed,
+            args.batch as usize,
+            args.prompt_len as usize,
+            vocabulary,
+        );
+        let traces =
+            engine::run_all(&runtime, &model, prompts, args.output_len, &bench.interrupts)?;
+        if iteration >= u64::from(args.warmup) {
+            measured.push(traces);
+        }
+    }
+    progress.clear();
+    let wall_s = measured.iter().map(|traces| span(traces).as_secs_f64()).sum();
+    let prefill = measured.iter().map(|traces| prefill_rate(traces)).sum::<f64>();
+    let results = Results {
+        prefill_tokens_per_s: prefill / measured.len() as f64,
+        measures: Measures::over(&measured.concat(), wall_s),
+    };
+    let shape = json!({
+        "batch": args.batch, "prompt_len": args.prompt_len, "output_len": args.output_len,
+        "iterations": args.iterations, "warmup": args.warmup, "seed": bench.target.seed,
+    });
+    let report = Report::new("latency", &model, bench, shape).with_floor(Floor::of(&model, bench));
+    report.tell(bench, &results, |table| {
+        table.row("prefill", format!("{:.1} tokens/s", results.prefill_tokens_per_s));
+        table.measures(&results.measures);
+    })
+}

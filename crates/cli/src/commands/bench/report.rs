@@ -1,0 +1,201 @@
+//! How a bench is told: what was measured on what, then the numbers; as a table or as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokenmill::{Bytes, Model, ModelInfo, Setting};
+
+use super::{Bench, stats::Summary, trace::Measures};
+use crate::{
+    error::Error,
+    machine::{self, Processor},
+    output::{BOLD, DIM},
+};
+
+/// What was measured on what.
+#[derive(Serialize)]
+pub struct Report {
+    bench: &'static str,
+    version: &'static str,
+    commit: &'static str,
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    info: Option<ModelInfo>,
+    synthetic: bool,
+    processor: Processor,
+    shape: Value,
+    settings: Vec<Setting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    floor: Option<Floor>,
+}
+
+/// What no implementation can beat: every weight is read once for a step.
+#[derive(Clone, Debug, Serialize)]
+pub struct Floor {
+    /// Bytes of weights read for one step.
+    pub weight_bytes: u64,
+    /// What memory delivers to all threads, measured.
+    pub memory_bytes_per_s: f64,
+    /// The one over the other.
+    pub time_per_output_token_ms: f64,
+}
+
+impl Floor {
+    /// On the processor, where the bandwidth is easily measured; `None` elsewhere.
+    pub fn of(model: &Model, bench: &Bench<'_>) -> Option<Self> {
+        let info = model.info();
+        if info.device != "cpu" {
+            return None;
+        }
+        let all = machine::processor().threads;
+        let threads = bench.settings.count("threads").map_or(all, |count| count as usize);
+        let memory_bytes_per_s = machine::read_bandwidth(threads);
+        Some(Floor {
+            weight_bytes: info.weight_bytes,
+            memory_bytes_per_s,
+            time_per_output_token_ms: info.weight_bytes as f64 / memory_bytes_per_s * 1e3,
+        })
+    }
+}
+
+impl Report {
+    /// Of a model in this process.
+    pub fn new(bench: &'static str, model: &Model, context: &Bench<'_>, shape: Value) -> Self {
+        let remote = Report::remote(bench, model.id().to_string(), shape);
+        Report {
+            info: Some(model.info().clone()),
+            synthetic: context.target.synthetic.is_some(),
+            settings: model.settings().to_vec(),
+            ..remote
+        }
+    }
+
+    /// Of a model behind an address.
+    pub fn remote(bench: &'static str, model: String, shape: Value) -> Self {
+        Report {
+            bench,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("TOKENMILL_COMMIT"),
+            model,
+            info: None,
+            synthetic: false,
+            processor: machine::processor(),
+            shape,
+            settings: Vec::new(),
+            floor: None,
+        }
+    }
+
+    /// With what no implementation can beat.
+    pub fn with_floor(self, floor: Option<Floor>) -> Self {
+        Report { floor, ..self }
+    }
+
+    /// Prints the report with its `results`: as JSON, or as the table that `fill` makes.
+    pub fn tell<R: Serialize>(
+        &self,
+        bench: &Bench<'_>,
+        results: &R,
+        fill: impl FnOnce(&mut Table),
+    ) -> Result<(), Error> {
+        #[derive(Serialize)]
+        struct Whole<'a, R> {
+            #[serde(flatten)]
+            report: &'a Report,
+            results: &'a R,
+        }
+        if bench.target.json {
+            return bench.output.json(&Whole { report: self, results });
+        }
+        let mut table = Table::default();
+        self.head(&mut table);
+        fill(&mut table);
+        self.foot(&mut table);
+        bench.output.line(table.text.trim_end())
+    }
+
+    fn head(&self, table: &mut Table) {
+        let _ = writeln!(table.text, "{BOLD}{} of {}{BOLD:#}", self.bench, self.model);
+        if let Some(info) = &self.info {
+            let made_up = if self.synthetic { ", made up" } else { "" };
+            let weights = Bytes(info.weight_bytes);
+            table.row("model", format!("{}, {} {weights}{made_up}", info.architecture, info.dtype));
+            table.row("device", &info.device);
+        }
+        table.row(
+            "processor",
+            format!("{}, {} threads", self.processor.name, self.processor.threads),
+        );
+        let shape = self.shape.as_object().into_iter().flatten();
+        let shape: Vec<String> = shape.map(|(key, value)| format!("{key} {value}")).collect();
+        table.row("shape", shape.join(", "));
+    }
+
+    fn foot(&self, table: &mut Table) {
+        if let Some(floor) = &self.floor {
+            table.row(
+                "floor",
+                format!(
+                    "{:.2} ms a token: {} of weights at {}/s",
+                    floor.time_per_output_token_ms,
+                    Bytes(floor.weight_bytes),
+                    Bytes(floor.memory_bytes_per_s as u64)
+                ),
+            );
+        }
+    }
+}
+
+/// Lines for people.
+#[derive(Default)]
+pub struct Table {
+    text: String,
+}
+
+impl Table {
+    /// A label and what belongs to it.
+    pub fn row(&mut self, label: &str, text: impl AsRef<str>) {
+        let _ = writeln!(self.text, "  {DIM}{label:<12}{DIM:#} {}", text.as_ref());
+    }
+
+    /// Rates and times.
+    pub fn measures(&mut self, measures: &Measures) {
+        self.row(
+            "requests",
+            format!(
+                "{} in {:.2} s, {} prompt and {} output tokens",
+                measures.requests, measures.wall_s, measures.prompt_tokens, measures.output_tokens
+            ),
+        );
+        self.row(
+            "rate",
+            format!(
+                "{:.1} output tokens/s, {:.1} prompt tokens/s",
+                measures.output_tokens_per_s, measures.prompt_tokens_per_s
+            ),
+        );
+        let times = [
+            ("TTFT", &measures.time_to_first_token),
+            ("TPOT", &measures.time_per_output_token),
+            ("ITL", &measures.inter_token_latency),
+        ];
+        let _ = writeln!(
+            self.text,
+            "  {DIM}{:<12} {:>10} {:>10} {:>10} {:>10}{DIM:#}",
+            "ms", "p50", "p90", "p99", "mean"
+        );
+        for (name, summary) in times {
+            self.times(name, summary.as_ref());
+        }
+    }
+
+    /// One line of times.
+    pub fn times(&mut self, name: &str, summary: Option<&Summary>) {
+        let text = summary.map_or("-".to_owned(), |times| {
+            let Summary { p50_ms, p90_ms, p99_ms, mean_ms, .. } = times;
+            format!("{p50_ms:>10.2} {p90_ms:>10.2} {p99_ms:>10.2} {mean_ms:>10.2}")
+        });
+        self.row(name, text);
+    }
+}

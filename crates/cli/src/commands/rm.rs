@@ -1,0 +1,39 @@
+//! `tokenmill rm`: takes a checkpoint out of the hub cache.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use tokenmill::{Bytes, Library, LibraryOptions};
+
+use crate::{args::RmArgs, error::Error, output::Output};
+
+/// Asks unless told not to, then removes.
+pub fn rm(args: RmArgs, output: &Output) -> Result<(), Error> {
+    let library = Library::new(LibraryOptions::default())?;
+    let models = library.local_models()?;
+    let Some(model) = models.iter().find(|model| model.name == args.model) else {
+        let text = format!("{} is not in the hub cache", args.model);
+        return Err(tokenmill::Error::NotFound(text).into());
+    };
+    if !args.yes && !confirm(&model.name, Bytes(model.bytes), output)? {
+        output.note("nothing was removed");
+        return Ok(());
+    }
+    let freed = library.remove_local(&model.name)?;
+    output.note(format_args!("removed {}: {freed} freed", model.name));
+    Ok(())
+}
+
+/// Asks at the terminal; where there is none, nobody can agree.
+fn confirm(name: &str, bytes: Bytes, output: &Output) -> Result<bool, Error> {
+    if !io::stdin().is_terminal() {
+        let text = format!("removing {name} needs a yes: answer at a terminal, or give --yes");
+        return Err(Error::Usage(text));
+    }
+    output.reply(format_args!("remove {name} ({bytes}) from the hub cache? [y/N]"));
+    let mut line = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|source| Error::io("reading the answer", source))?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}

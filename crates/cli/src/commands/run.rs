@@ -1,0 +1,168 @@
+//! `tokenmill run`: a chat at the terminal, or one answer.
+
+use std::io::{self, IsTerminal, Read};
+
+use tokenmill::{ChatMessage, ChatOptions, Library, LibraryOptions, Model};
+
+use super::Verbosity;
+use crate::{
+    answer::{self, Show},
+    args::RunArgs,
+    chat,
+    error::Error,
+    interrupt::Interrupts,
+    logging,
+    output::Output,
+    progress::Progress,
+    settings,
+};
+
+/// Answers once where there is a prompt, else talks.
+pub fn run(args: RunArgs, verbosity: Verbosity, output: &Output) -> Result<(), Error> {
+    let resolved = settings::resolve(args.settings.given())?;
+    logging::start(&resolved, "warn", verbosity)?;
+    let Some(reference) = &args.model else { return Err(no_model()) };
+    let interrupts = Interrupts::listen()?;
+    let prompt = prompt(&args, output)?;
+    if prompt.is_none() && args.json {
+        return Err(Error::Usage("--json needs a prompt: give -p TEXT or a pipe".into()));
+    }
+    let library = settings::library(&resolved)?;
+    let mut progress = Progress::new(output, &interrupts);
+    let model = library.load(reference, settings::model_options(&resolved), &mut |event| {
+        progress.loading(event)
+    })?;
+    progress.clear();
+    tell_settings(&model);
+    let raw = args.raw || continues_raw(&model, &args, output)?;
+    match prompt {
+        Some(prompt) => once(&model, prompt, raw, &args, output, &interrupts),
+        None => chat::talk(&model, raw, &args, output, &interrupts),
+    }
+}
+
+/// One answer to `prompt`.
+fn once(
+    model: &Model,
+    prompt: String,
+    raw: bool,
+    args: &RunArgs,
+    output: &Output,
+    interrupts: &Interrupts,
+) -> Result<(), Error> {
+    let options = args.sampling.options();
+    let generation = if raw {
+        model.generate(prompt, options)?
+    } else {
+        let system = args.system.iter().map(|text| ChatMessage::system(text.as_str()));
+        let messages = system.chain([ChatMessage::user(prompt)]).collect();
+        model.chat(messages, chat_options(args), options)?
+    };
+    let show = if args.json { Show::Json } else { Show::Text };
+    let cancel = generation.cancellation_token();
+    let answer = answer::stream(generation, cancel, show, output, interrupts)?;
+    match answer.finish_reason {
+        tokenmill::FinishReason::Cancelled => Err(Error::Interrupted),
+        _ => Ok(()),
+    }
+}
+
+/// How conversations are rendered.
+pub fn chat_options(args: &RunArgs) -> ChatOptions {
+    ChatOptions {
+        template_kwargs: args.template_arg.iter().cloned().collect(),
+        ..ChatOptions::default()
+    }
+}
+
+/// The text to answer: `-p`, what comes through a pipe, or both. `None`: somebody sits at the terminal.
+fn prompt(args: &RunArgs, output: &Output) -> Result<Option<String>, Error> {
+    let piped = !io::stdin().is_terminal();
+    match (&args.prompt, piped) {
+        (Some(prompt), false) => Ok(Some(prompt.clone())),
+        (Some(prompt), true) => Ok(Some(join(prompt, &read_stdin()?))),
+        (None, true) => {
+            let text = read_stdin()?;
+            if text.trim().is_empty() {
+                return Err(Error::Usage("standard input is empty: nothing to answer".into()));
+            }
+            Ok(Some(text.trim_end_matches('\n').to_owned()))
+        }
+        (None, false) if output.stdout_is_terminal => Ok(None),
+        (None, false) => {
+            output.note("reading the prompt from the terminal up to Ctrl-D");
+            Ok(Some(read_stdin()?))
+        }
+    }
+}
+
+/// The prompt, then the input below it.
+fn join(prompt: &str, input: &str) -> String {
+    let input = input.trim_end_matches('\n');
+    if input.is_empty() { prompt.to_owned() } else { format!("{prompt}\n\n{input}") }
+}
+
+fn read_stdin() -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|source| Error::io("reading standard input", source))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::Usage(format!("standard input is not UTF-8: the byte at {at} begins no character"))
+    })
+}
+
+/// Whether text is continued as it is because the model has no chat template; says so.
+fn continues_raw(model: &Model, args: &RunArgs, output: &Output) -> Result<bool, Error> {
+    if model.has_chat_template() {
+        return Ok(false);
+    }
+    if args.system.is_some() || !args.template_arg.is_empty() {
+        let text = format!(
+            "{} has no chat template, so --system and --template-arg have no place in its prompt; \
+             give a template with --chat-template FILE",
+            model.id()
+        );
+        return Err(Error::Usage(text));
+    }
+    output
+        .note(format_args!("{} has no chat template: the text is continued as it is", model.id()));
+    Ok(true)
+}
+
+/// What holds and why, for `-v`.
+fn tell_settings(model: &Model) {
+    for setting in model.settings() {
+        let origin = settings::origin(setting);
+        tracing::info!(name = setting.name, value = %setting.value, origin, "setting");
+    }
+}
+
+/// What to say when no MODEL was given.
+fn no_model() -> Error {
+    let local = Library::new(LibraryOptions::default()).and_then(|library| library.local_models());
+    let names: Vec<String> =
+        local.unwrap_or_default().into_iter().map(|model| format!("  {}", model.name)).collect();
+    let here = if names.is_empty() {
+        "There are no models in the hub cache yet.".to_owned()
+    } else {
+        format!("In the hub cache:\n{}", names.join("\n"))
+    };
+    Error::Usage(format!(
+        "no MODEL given: name a checkpoint directory or a model in the hub cache.\n{here}\n\
+         Bring one with `tokenmill pull ORG/NAME`, then `tokenmill run ORG/NAME`."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    #[test]
+    fn the_input_stands_below_the_prompt() {
+        assert_eq!(join("sum up:", "a\nb\n"), "sum up:\n\na\nb");
+        assert_eq!(join("hi", "\n"), "hi");
+    }
+}

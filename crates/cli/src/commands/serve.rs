@@ -1,0 +1,137 @@
+//! `tokenmill serve`: models over the OpenAI API.
+
+use futures::{Stream, StreamExt, stream};
+use server::{Ending, Server, ServerOptions, settings::Resolved};
+use tokenmill::{Library, Model};
+use tokio::{runtime::Runtime, sync::oneshot, task::JoinHandle};
+
+use super::Verbosity;
+use crate::{
+    args::ServeArgs,
+    error::Error,
+    interrupt::Interrupts,
+    logging,
+    output::{BOLD, DIM, Output},
+    progress::Progress,
+    settings,
+};
+
+/// Listens, loads, serves until SIGTERM or Ctrl-C, and lets what runs finish.
+pub fn serve(args: ServeArgs, verbosity: Verbosity, output: &Output) -> Result<(), Error> {
+    let resolved = settings::resolve(args.settings.given())?;
+    logging::start(&resolved, "info", verbosity)?;
+    let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
+    let library = settings::library(&resolved)?;
+    let output = *output;
+    for line in resolved.describe().lines() {
+        output.note(format_args!("{DIM}{line}{DIM:#}"));
+    }
+    let ending = runtime.block_on(async {
+        // Bound before the models are loaded: a port that is taken is told at once.
+        let server = Server::bind(ServerOptions::from_settings(&resolved)).await?;
+        let signals = server::termination_signals()
+            .map_err(|source| Error::io("listening for signals", source))?;
+        serve_models(server, signals, library, args.models, resolved, output).await
+    });
+    // A load that is still under way must not hold the exit up.
+    runtime.shutdown_background();
+    match ending? {
+        Ending::Drained => Ok(()),
+        Ending::CutOff => Err(Error::Partly("requests were cut off at the end".into())),
+    }
+}
+
+/// Serves while the models are loaded (requests hear that they come), then with them.
+async fn serve_models(
+    server: Server,
+    signals: impl Stream<Item = ()> + Send + Unpin,
+    library: Library,
+    references: Vec<String>,
+    resolved: Resolved,
+    output: Output,
+) -> Result<Ending, Error> {
+    let (address, state) = (server.address(), server.state());
+    let loading =
+        tokio::task::spawn_blocking(move || load(&library, &references, &resolved, &output));
+    let ready = async {
+        let models = loading.await.map_err(|error| Error::io("loading", error.into()))??;
+        tell_models(&models, &output);
+        state.publish(models);
+        output.note(format_args!("{BOLD}ready on http://{address}{BOLD:#}"));
+        Ok::<(), Error>(())
+    };
+    let serving = server.run(signals);
+    tokio::pin!(serving);
+    tokio::select! {
+        loaded = ready => loaded?,
+        // Told to end while loading: there is nothing to finish.
+        _ = &mut serving => return Err(Error::Interrupted),
+    }
+    Ok(serving.await)
+}
+
+fn load(
+    library: &Library,
+    references: &[String],
+    resolved: &Resolved,
+    output: &Output,
+) -> Result<Vec<Model>, Error> {
+    // Ctrl-C ends the server itself; here nothing needs to listen for it.
+    let interrupts = Interrupts::default();
+    let load = |reference: &String| {
+        let mut progress = Progress::new(output, &interrupts);
+        let options = settings::model_options(resolved);
+        Ok(library.load(reference, options, &mut |event| progress.loading(event))?)
+    };
+    references.iter().map(load).collect()
+}
+
+/// What holds for each model, and why.
+fn tell_models(models: &[Model], output: &Output) {
+    for model in models {
+        output.note(format_args!("{BOLD}{}{BOLD:#}", model.id()));
+        for setting in model.settings() {
+            let (name, value) = (setting.name, &setting.value);
+            let origin = settings::origin(setting);
+            output.note(format_args!("{DIM}{name:<24} {value:<36} {origin}{DIM:#}"));
+        }
+    }
+}
+
+/// A server beside the work of this process.
+pub struct Background {
+    url: String,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Ending>,
+}
+
+impl Background {
+    /// Serves `models` on a free port of this machine, to everybody on it.
+    pub async fn start(models: Vec<Model>, resolved: &Resolved) -> Result<Self, Error> {
+        let options = ServerOptions {
+            host: "127.0.0.1".into(),
+            port: 0,
+            served_names: Vec::new(),
+            api_keys: Vec::new(),
+            ..ServerOptions::from_settings(resolved)
+        };
+        let server = Server::bind(options).await?;
+        server.state().publish(models);
+        let url = format!("http://{}", server.address());
+        let (stop, stopped) = oneshot::channel();
+        let stopped = stream::once(stopped).map(|_| ()).boxed();
+        Ok(Background { url, stop, serving: tokio::spawn(server.run(stopped)) })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Lets what runs finish, and ends.
+    pub async fn stop(self) {
+        // It fails only when the server has ended already.
+        let _ = self.stop.send(());
+        let _ = self.serving.await;
+    }
+}

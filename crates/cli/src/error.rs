@@ -1,0 +1,193 @@
+//! Why a command failed: one sentence with its causes, a hint where there is one, and the exit code.
+
+use std::{error::Error as _, fmt::Write as _, io, path::PathBuf};
+
+use server::settings::SettingsError;
+use tokenmill::hub;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything was done.
+    Done = 0,
+    /// Something failed.
+    Failed = 1,
+    /// The command line or a setting is wrong.
+    Usage = 2,
+    /// The model was not found, or nothing here can run it.
+    Model = 3,
+    /// Stopped by Ctrl-C.
+    Interrupted = 130,
+}
+
+/// Why a command failed. Each variant is told, or ends the program, in its own way.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Standard output does not take what is written; a closed pipe is no failure.
+    #[error("writing to standard output")]
+    Output(#[source] io::Error),
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// The command line asks for what makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Settings that do not read: all of them.
+    #[error("{}", one_a_line(.0))]
+    Settings(Vec<SettingsError>),
+    /// A report that was printed says that the model cannot be run.
+    #[error("no backend of this build can run {0}")]
+    CannotRun(String),
+    /// Part of what was asked for failed; the report that was printed says what.
+    #[error("{0}")]
+    Partly(String),
+    /// The library refused or failed.
+    #[error(transparent)]
+    Library(#[from] tokenmill::Error),
+    /// The server did not start.
+    #[error(transparent)]
+    Serve(#[from] server::ServeError),
+    /// The hub refused or failed.
+    #[error("pulling {reference}")]
+    Pull {
+        /// What was asked for.
+        reference: String,
+        /// Why.
+        source: hub::Error,
+    },
+    /// A file.
+    #[error("{}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Anything else that the system refused.
+    #[error("{doing}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another server answered otherwise than it should, or not at all.
+    #[error("{url}: {message}")]
+    Remote {
+        /// The address.
+        url: String,
+        /// What happened.
+        message: String,
+    },
+}
+
+impl Error {
+    /// The system refused `doing`.
+    pub fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        Error::Io { doing: doing.into(), source }
+    }
+
+    /// The system refused something about a file.
+    pub fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Error::File { path: path.into(), source }
+    }
+
+    /// How the program ends.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Error::Interrupted
+            | Error::Library(tokenmill::Error::Cancelled)
+            | Error::Pull { source: hub::Error::Cancelled, .. } => Exit::Interrupted,
+            Error::Usage(_)
+            | Error::Settings(_)
+            | Error::Library(
+                tokenmill::Error::InvalidRequest { .. } | tokenmill::Error::InvalidOption { .. },
+            )
+            | Error::Pull { source: hub::Error::Reference(_), .. } => Exit::Usage,
+            Error::CannotRun(_)
+            | Error::Library(tokenmill::Error::NotFound(_) | tokenmill::Error::Load { .. }) => {
+                Exit::Model
+            }
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Whether there is anything to tell: a reader that went away and a user who pressed Ctrl-C know.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.exit(), Exit::Done | Exit::Interrupted)
+    }
+
+    /// The error and its causes, each once.
+    pub fn sentence(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let line = error.to_string();
+            if !text.contains(&line) {
+                let _ = write!(text, ": {line}");
+            }
+            cause = error.source();
+        }
+        text
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Library(tokenmill::Error::NotFound(_)) => {
+                "`tokenmill list` shows the models that are here, `tokenmill pull ORG/NAME` brings one"
+            }
+            Error::Library(tokenmill::Error::Load { .. }) => {
+                "`tokenmill inspect MODEL` shows everything that stands in the way"
+            }
+            Error::Library(tokenmill::Error::ContextLengthExceeded { .. }) => {
+                "shorten the prompt or raise --max-model-len"
+            }
+            Error::Remote { .. } => "check the address and that the server is running",
+            _ => return None,
+        })
+    }
+}
+
+fn one_a_line(errors: &[SettingsError]) -> String {
+    let lines: Vec<String> = errors.iter().map(SettingsError::to_string).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_quiet_and_a_full_disk_is_not() {
+        let closed = Error::Output(io::ErrorKind::BrokenPipe.into());
+        assert!(closed.is_silent());
+        assert_eq!(closed.exit(), Exit::Done);
+        let full = Error::Output(io::ErrorKind::StorageFull.into());
+        assert!(!full.is_silent());
+        assert_eq!(full.exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let missing = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let error = Error::file("/x/config.json", missing);
+        assert_eq!(error.sentence(), "/x/config.json: no such file");
+        let inner = tokenmill::Error::File {
+            path: "/y".into(),
+            source: io::Error::new(io::ErrorKind::NotFound, "no such file"),
+        };
+        assert_eq!(Error::Library(inner).sentence(), "/y: no such file");
+    }
+
+    #[test]
+    fn the_exit_code_says_whose_fault_it_is() {
+        let not_found = Error::Library(tokenmill::Error::NotFound("x".into()));
+        assert_eq!(not_found.exit(), Exit::Model);
+        assert_eq!(Error::Usage("x".into()).exit(), Exit::Usage);
+        assert_eq!(Error::Library(tokenmill::Error::Draining).exit(), Exit::Failed);
+        assert_eq!(Error::Interrupted.exit(), Exit::Interrupted);
+    }
+}

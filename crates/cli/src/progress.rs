@@ -1,0 +1,133 @@
+//! Progress of long work: a bar on a terminal, now and then a line elsewhere.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokenmill::{Bytes, ProgressEvent, hub::PullEvent};
+
+use crate::{interrupt::Interrupts, output::Output};
+
+/// Between two lines where there is no terminal. Short work stays silent.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Shows one piece of work.
+pub struct Progress<'a> {
+    output: &'a Output,
+    interrupts: &'a Interrupts,
+    bar: ProgressBar,
+    last_line: Instant,
+    pulled: HashMap<String, u64>,
+}
+
+impl<'a> Progress<'a> {
+    /// Nothing is shown until the first event.
+    pub fn new(output: &'a Output, interrupts: &'a Interrupts) -> Self {
+        let bar = if output.stderr_is_terminal && !output.is_quiet() {
+            ProgressBar::no_length()
+        } else {
+            ProgressBar::hidden()
+        };
+        Progress { output, interrupts, bar, last_line: Instant::now(), pulled: HashMap::new() }
+    }
+
+    /// Shows a step of loading; `false` after Ctrl-C.
+    pub fn loading(&mut self, event: ProgressEvent) -> bool {
+        match event {
+            ProgressEvent::LoadWeights { current, total, detail } => {
+                self.show_bytes("loading", current.0, total.0, &detail);
+            }
+            ProgressEvent::Prepare { detail } => self.show_phase("preparing", &detail),
+            ProgressEvent::Ready => self.bar.finish_and_clear(),
+        }
+        !self.interrupts.take()
+    }
+
+    /// Shows a step of a download; `false` after Ctrl-C.
+    pub fn pulling(&mut self, event: PullEvent) -> bool {
+        match event {
+            PullEvent::Plan { commit, files, bytes } => {
+                self.bar.set_length(bytes);
+                self.note(&format!("{files} files, {}, commit {commit}", Bytes(bytes)));
+            }
+            PullEvent::Waiting { file } => {
+                self.note(&format!("another process is pulling {file}; waiting for it"));
+            }
+            PullEvent::File { file, current, .. } => {
+                self.pulled.insert(file.clone(), current);
+                let done = self.pulled.values().sum();
+                let total = self.bar.length().unwrap_or(0).max(done);
+                self.show_bytes("pulling", done, total, &file);
+            }
+            PullEvent::Done { file, bytes, cached } => {
+                let how = if cached { "here already" } else { "done" };
+                self.note(&format!("{file}: {}, {how}", Bytes(bytes)));
+                self.pulled.insert(file, bytes);
+            }
+            PullEvent::Retry { file, attempt, reason } => {
+                self.note(&format!("{file}: attempt {attempt} failed ({reason}); trying again"));
+            }
+        }
+        !self.interrupts.take()
+    }
+
+    /// Counts single things done.
+    pub fn counting(&mut self, what: &str, current: u64, total: u64) -> bool {
+        self.bar.set_style(style("{prefix:>9} {bar:30} {pos}/{len} {elapsed}"));
+        self.bar.set_prefix(what.to_owned());
+        self.bar.set_length(total);
+        self.bar.set_position(current);
+        !self.interrupts.take()
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show_bytes(&mut self, what: &str, current: u64, total: u64, detail: &str) {
+        self.bar.set_style(style(
+            "{prefix:>9} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg:.dim}",
+        ));
+        self.bar.set_prefix(what.to_owned());
+        self.bar.set_length(total);
+        self.bar.set_position(current);
+        self.bar.set_message(detail.to_owned());
+        self.line(|| format!("{what}: {} of {}, {detail}", Bytes(current), Bytes(total)));
+    }
+
+    fn show_phase(&mut self, what: &str, detail: &str) {
+        self.bar.set_style(style("{prefix:>9} {wide_msg:.dim}"));
+        self.bar.set_prefix(what.to_owned());
+        self.bar.set_message(detail.to_owned());
+        self.bar.tick();
+        self.line(|| format!("{what}: {detail}"));
+    }
+
+    /// A line now and then, where no bar is seen.
+    fn line(&mut self, text: impl FnOnce() -> String) {
+        if self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL {
+            self.last_line = Instant::now();
+            self.output.note(text());
+        }
+    }
+
+    /// A line that stays, above the bar if there is one.
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| self.output.note(text));
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the templates are constants of this file")
+        .progress_chars("━━╌")
+}
