@@ -52,7 +52,7 @@ enum Line<'a> {
 
 /// Shows `events` until their end. Ctrl-C cancels through `cancel`; the answer then ends as cancelled.
 pub fn stream(
-    events: impl Iterator<Item = tokenmill::Result<GenerationEvent>>,
+    events: impl IntoIterator<Item = tokenmill::Result<GenerationEvent>>,
     cancel: CancellationToken,
     show: Show,
     output: &Output,

@@ -6,6 +6,22 @@
 //!
 //! One path through the house: a [`Library`] resolves a reference to a checkpoint and loads it; the [`Model`] turns a
 //! prompt or a chat into a [`Generation`]; the generation is read as an iterator, as an async stream, or whole.
+//!
+//! ```
+//! use tokenmill::{GenerateOptions, Library, LibraryOptions, ModelOptions};
+//!
+//! # fn main() -> tokenmill::Result<()> {
+//! # let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/llama-tied");
+//! let library = Library::new(LibraryOptions::default())?;
+//! let model = library.load(directory, ModelOptions::default(), &mut |_| true)?;
+//! let options =
+//!     GenerateOptions { temperature: Some(0.0), max_tokens: Some(8), ..Default::default() };
+//! let text = model.generate("green was watch", options)?.text()?;
+//! println!("{text}");
+//! # assert!(!text.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod chat;
 pub mod config;

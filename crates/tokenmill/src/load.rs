@@ -24,7 +24,7 @@ use crate::{
 
 /// This build's backends, best first.
 pub(crate) fn backends() -> Vec<Arc<dyn Backend>> {
-    Vec::new()
+    vec![Arc::new(cpu::CpuBackend::new())]
 }
 
 /// The backend for `choice` among `backends`, and why it is the one.

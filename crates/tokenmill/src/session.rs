@@ -21,6 +21,21 @@ pub struct SessionOptions {
 }
 
 /// A conversation: remembers what was said and sends it along. The prefix cache makes the repetition cheap.
+///
+/// ```
+/// # fn main() -> tokenmill::Result<()> {
+/// # use tokenmill::{GenerateOptions, Library, LibraryOptions, ModelOptions, SessionOptions};
+/// # let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/llama-tied");
+/// # let library = Library::new(LibraryOptions::default())?;
+/// # let model = library.load(directory, ModelOptions::default(), &mut |_| true)?;
+/// let generate = GenerateOptions { max_tokens: Some(6), ..Default::default() };
+/// let mut session = model.session(SessionOptions { generate, ..Default::default() });
+/// let answer = session.ask("Good morning.")?.text()?;
+/// assert_eq!(session.history()[1].content, Some(answer.into()));
+/// assert_eq!(session.undo().as_deref(), Some("Good morning."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Session {
     model: Model,

@@ -21,8 +21,9 @@ pub fn of(model: &ModelId, system: Option<&str>, history: &[ChatMessage]) -> Tra
     let messages: Vec<&ChatMessage> = system.iter().chain(history).collect();
     let paragraphs = messages.iter().map(|message| {
         let text = match &message.content {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
         };
         format!("**{}**\n\n{text}\n", message.role)
     });

@@ -41,6 +41,10 @@ fn lines(report: &InspectReport) -> Vec<String> {
         lines.push(format!("{BAD}{} wrong with the checkpoint{BAD:#}", things(&report.findings)));
         lines.extend(bullets(&report.findings));
     }
+    if !report.notes.is_empty() {
+        lines.push(row("notes", ""));
+        lines.extend(bullets(&report.notes));
+    }
     for backend in &report.backends {
         lines.extend(backend_lines(backend, &report.findings));
     }
@@ -174,6 +178,7 @@ mod tests {
             files: FileSummary::default(),
             backends: vec![backend],
             findings: vec![finding.clone()],
+            notes: Vec::new(),
         };
         let text = lines(&report).join("\n");
         assert_eq!(text.matches(&finding).count(), 1);

@@ -8,7 +8,6 @@ mod cancel;
 mod event;
 mod lane;
 mod output;
-mod stop;
 mod text;
 
 use std::{
@@ -37,6 +36,29 @@ use output::OutputBuilder;
 /// [`output`](Self::output) and [`text`](Self::text). Dropping it cancels what is not finished.
 ///
 /// An `Err` item is the last one.
+///
+/// ```
+/// # fn main() -> tokenmill::Result<()> {
+/// # use tokenmill::{GenerateOptions, Library, LibraryOptions, ModelOptions, TokenId};
+/// # let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/llama-tied");
+/// # let library = Library::new(LibraryOptions::default())?;
+/// # let model = library.load(directory, ModelOptions::default(), &mut |_| true)?;
+/// use tokenmill::GenerationEvent;
+///
+/// let prompt = vec![TokenId(506), TokenId(70), TokenId(261)];
+/// let options = GenerateOptions { max_tokens: Some(5), ignore_eos: true, ..Default::default() };
+/// let mut tokens = 0;
+/// for event in model.generate(prompt, options)? {
+///     match event? {
+///         GenerationEvent::Prompt { tokens, .. } => assert_eq!(tokens.len(), 3),
+///         GenerationEvent::Delta { tokens: new, .. } => tokens += new.len(),
+///         GenerationEvent::Finished { usage, .. } => assert_eq!(usage.completion_tokens, tokens),
+///     }
+/// }
+/// assert_eq!(tokens, 5);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Generation {
     model: ModelId,
     seed: u64,
