@@ -102,3 +102,128 @@ impl Llama3Ramp {
         (1.0 - smooth) * freq / self.factor + smooth * freq
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Wanted values: the reference's formulas, evaluated in float32 by numpy.
+
+    fn spec(theta: f64, rotary_dim: usize, scaling: RopeScaling) -> RopeSpec {
+        RopeSpec { theta, rotary_dim, scaling }
+    }
+
+    fn assert_close(found: &RopeFrequencies, wanted: &[f32], attention_factor: f32) {
+        assert_eq!(found.inv_freq.len(), wanted.len());
+        for (found, wanted) in found.inv_freq.iter().zip(wanted) {
+            // Two units in the last place: powf is rounded differently here and there.
+            assert!((found - wanted).abs() <= wanted * 2.4e-7, "{found:e} is not {wanted:e}");
+        }
+        assert!((found.attention_factor - attention_factor).abs() <= 1e-7);
+    }
+
+    #[test]
+    fn plain_frequencies_are_a_geometric_series() {
+        let wanted =
+            [1.0, 0.316_227_76, 0.1, 0.031_622_78, 0.01, 0.003_162_277_9, 0.001, 0.000_316_227_77];
+        let spec = spec(10_000.0, 16, RopeScaling::None);
+        assert_close(&spec.frequencies(0), &wanted, 1.0);
+        assert_eq!(spec.frequencies(1), spec.frequencies(0));
+    }
+
+    #[test]
+    fn linear_scaling_divides_all() {
+        let wanted = [
+            0.125,
+            0.022_228_492,
+            0.003_952_847_3,
+            0.000_702_926_66,
+            0.000_125,
+            2.222_849_3e-5,
+            3.952_847e-6,
+            7.029_267e-7,
+        ];
+        let scaling = RopeScaling::Linear { factor: 8.0 };
+        assert_close(&spec(1e6, 16, scaling).frequencies(0), &wanted, 1.0);
+    }
+
+    #[test]
+    fn llama3_keeps_divides_and_blends() {
+        let wanted = [
+            1.0,
+            0.193_922_76,
+            0.037_606_03,
+            0.007_292_665,
+            0.000_524_846,
+            3.428_102_4e-5,
+            6.647_869_7e-6,
+            1.289_173_2e-6,
+        ];
+        let scaling = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_max: 8192,
+        };
+        assert_close(&spec(500_000.0, 16, scaling).frequencies(0), &wanted, 1.0);
+    }
+
+    fn yarn(factor: f64, truncate: bool) -> RopeScaling {
+        RopeScaling::Yarn {
+            factor,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            original_max: 4096,
+            attention_factor: 0.1 * factor.ln() + 1.0,
+            truncate,
+        }
+    }
+
+    #[test]
+    fn yarn_ramps_between_whole_dimensions() {
+        let wanted = [
+            1.0,
+            0.316_227_76,
+            0.1,
+            0.025_693_506,
+            0.006_249_999_6,
+            0.001_383_496_6,
+            0.000_25,
+            7.905_695e-5,
+        ];
+        let spec = spec(10_000.0, 16, yarn(4.0, true));
+        assert_close(&spec.frequencies(0), &wanted, 1.138_629_4);
+    }
+
+    #[test]
+    fn yarn_without_truncation_ramps_between_fractions() {
+        let wanted = [
+            1.0,
+            0.225_418,
+            0.050_813_273,
+            0.006_794_959_3,
+            0.000_456_483_92,
+            1.818_833_7e-5,
+            4.099_978_5e-6,
+            9.242_09e-7,
+        ];
+        let spec = spec(150_000.0, 16, yarn(32.0, false));
+        assert_close(&spec.frequencies(0), &wanted, 1.346_573_6);
+    }
+
+    #[test]
+    fn longrope_changes_its_divisors_with_the_regime() {
+        let scaling = RopeScaling::LongRope {
+            short: vec![1.0, 1.05, 1.2, 1.5],
+            long: vec![1.8, 1.9, 2.7, 10.8],
+            original_max: 4096,
+            attention_factor: 1.190_238_1,
+        };
+        let spec = spec(10_000.0, 8, scaling);
+        assert_eq!(spec.regime_threshold(), Some(4096));
+        let short = [1.0, 0.095_238_1, 0.008_333_333, 0.000_666_666_66];
+        let long = [0.555_555_6, 0.052_631_58, 0.003_703_703_6, 9.259_259e-5];
+        assert_close(&spec.frequencies(0), &short, 1.190_238_1);
+        assert_close(&spec.frequencies(1), &long, 1.190_238_1);
+    }
+}
