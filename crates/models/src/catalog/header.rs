@@ -60,6 +60,10 @@ pub fn header_length(prefix: &[u8], file_len: u64) -> Result<usize, Finding> {
     if file_len < PREFIX as u64 {
         return Err(whole().hint("the download is incomplete"));
     }
+    if prefix == *b"version " {
+        return Err(Finding::error("", "is a pointer of Git LFS, not the file that it points to")
+            .hint("run `git lfs pull` in the checkpoint's directory"));
+    }
     let length = u64::from_le_bytes(prefix);
     if length > MAX_HEADER {
         let message = format!("claims a header of {length} bytes; at most {MAX_HEADER} are read");

@@ -90,14 +90,14 @@ fn every_broken_shard_is_named_and_its_tensors_are_not_listed_as_missing() {
     let mut cut = file(&[("b", &[100])]);
     cut.truncate(cut.len() - 1);
     let files = [
-        ("1.safetensors", b"version https://git-lfs.github.com/spec/v1\n".to_vec()),
+        ("1.safetensors", b"version of a large file, its hash and its size\n".to_vec()),
         ("2.safetensors", cut),
         ("3.safetensors", Vec::new()),
     ];
     let (_dir, layout) = sharded(&index, &files);
     let text = refusal(&layout);
     assert_eq!(text.len(), 3, "{text:#?}");
-    assert!(text[0].starts_with("1.safetensors") && text[0].contains("no safetensors file"));
+    assert!(text[0].starts_with("1.safetensors") && text[0].contains("git lfs pull"));
     assert!(text[1].starts_with("2.safetensors: b") && text[1].contains("only 199 bytes"));
     assert!(text[2].starts_with("3.safetensors") && text[2].contains("is 0 bytes long"));
 }

@@ -4,7 +4,15 @@
 const INERT: &[(&str, &[&str])] = &[
     (
         "identity; the family was chosen by it already",
-        &["architectures", "model_type", "_name_or_path", "auto_map", "transformers_version"],
+        &[
+            "_name_or_path",
+            "architectures",
+            "auto_map",
+            "is_llama_config",
+            "model_type",
+            "tokenizer_class",
+            "transformers_version",
+        ],
     ),
     ("the tensors' headers say it themselves", &["torch_dtype", "dtype"]),
     ("answered by its own finding", &["quantization_config"]),
@@ -34,6 +42,7 @@ const INERT: &[(&str, &[&str])] = &[
             "output_hidden_states",
             "return_dict",
             "torchscript",
+            "transformers.js_config",
             "use_cache",
             // Splits products to reproduce the rounding of a training run; the mathematics is the same.
             "pretraining_tp",

@@ -57,6 +57,9 @@ pub fn read_by_layer_type(
     let parameters = parameters(keys);
     let nested = parameters.as_ref().is_some_and(|p| p.has(FULL) || p.has(SLIDING));
     if !nested {
+        if keys.has("rope_parameters") {
+            keys.error("rope_parameters", format!("has neither {FULL} nor {SLIDING}"));
+        }
         return (spec(keys, parameters, geometry, full), spec(keys, None, geometry, sliding));
     }
     let mut parameters = parameters.expect("nested says that there are parameters");

@@ -117,7 +117,7 @@ fn a_fused_tensor_must_hold_exactly_its_parts() {
 }
 
 #[test]
-fn quantised_weights_are_named_beside_everything_else() {
+fn quantised_weights_are_named_once_and_not_for_every_tensor() {
     let dir = changed("llama-tied", |config, tensors| {
         config["quantization_config"] = json!({"quant_method": "gptq", "bits": 4});
         config["depth_scale"] = json!(2);
@@ -126,6 +126,7 @@ fn quantised_weights_are_named_beside_everything_else() {
     let text = refusal(&dir);
     assert!(text[0].contains("asks for gptq weights; supported are bf16, f16, f32"), "{text:#?}");
     assert!(text[1].starts_with("depth_scale"), "{text:#?}");
+    assert_eq!(text.len(), 2, "{text:#?}");
 }
 
 #[test]

@@ -326,6 +326,10 @@ fn scaling_of_gemma3_is_for_full_layers_alone() {
     let scaling = |layer| &attention(&semantic, layer).rope.as_ref().unwrap().scaling;
     assert_eq!(*scaling(0), RopeScaling::None);
     assert_eq!(*scaling(2), RopeScaling::Linear { factor: 8.0 });
+    // In the new form there is no telling which layers a flat object means.
+    let flat = json!({"rope_parameters": {"rope_type": "linear", "factor": 8.0}});
+    let text = refusal("gemma3", flat);
+    assert!(text.contains("has neither full_attention nor sliding_attention"), "{text}");
 }
 
 /// The larger Gemma 3 models: the text model's configuration inside, what equals the defaults left out.
