@@ -113,6 +113,23 @@ fn a_prefix_hit_gives_what_a_cold_prompt_gives_at_every_length() {
 }
 
 #[test]
+fn equal_prompts_that_come_together_are_computed_once() {
+    let requests: Vec<EngineRequest> = (0..4)
+        .map(|seed| EngineRequest {
+            sampling: SamplingParams { temperature: 1.0, seed, ..SamplingParams::default() },
+            ..EngineRequest::new(prompt(5, 100), 6)
+        })
+        .collect();
+    // In one chunk, and in several.
+    for rows in [64, 20] {
+        let options = EngineOptions { max_step_tokens: Some(rows), ..options() };
+        let events = serve(&mut engine(&spec(), &options), &requests);
+        let found: Vec<u32> = events.iter().map(|events| cached(events)).collect();
+        assert_eq!(found, [0, 96, 96, 96], "{rows} rows");
+    }
+}
+
+#[test]
 fn chunked_prefill_gives_what_whole_prefill_gives() {
     let whole = serve(&mut engine(&spec(), &options()), &mixed());
     for rows in [1, 2, 5, 16, 17] {

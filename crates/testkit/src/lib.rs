@@ -1,6 +1,6 @@
 //! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness, goldens.
 //!
-//! Knows: the runtime's interfaces. Does not know: any real backend or checkpoint.
+//! Knows: the runtime's interfaces, the goldens beside the fixtures. Does not know: any real backend.
 
 pub mod clock;
 pub mod compare;

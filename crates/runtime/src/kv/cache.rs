@@ -76,6 +76,11 @@ impl KvCache {
         self.block_size
     }
 
+    /// Whether blocks can be found again by their tokens.
+    pub fn finds_prefixes(&self) -> bool {
+        self.prefix_cache
+    }
+
     /// Number of groups.
     pub fn group_count(&self) -> usize {
         self.groups.len()

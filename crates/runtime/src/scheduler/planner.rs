@@ -4,11 +4,13 @@
 //! running sequence that has no part in the step yet gives its blocks back; it is computed again later.
 //! The highest-ranked one always goes on, and any sequence fits alone (admission saw to it), so every one ends.
 
+use std::collections::HashSet;
+
 use super::{
     queue::{Admission, RunPlan, RunnerQueue, StepLimits, StepPlan},
     sequence::Sequence,
 };
-use crate::kv::{KvCache, PrefixHit, Tally};
+use crate::kv::{BlockKey, KvCache, PrefixHit, Tally};
 
 pub(super) struct Planner<'a> {
     queue: &'a RunnerQueue,
@@ -18,6 +20,8 @@ pub(super) struct Planner<'a> {
     /// What has become of each running sequence.
     fates: Vec<Fate>,
     rows_left: usize,
+    /// Blocks that this step completes and later steps can find.
+    coming: HashSet<BlockKey>,
     plan: StepPlan,
 }
 
@@ -37,6 +41,7 @@ impl<'a> Planner<'a> {
             tally: Tally::new(kv),
             fates: vec![Fate::Open; queue.running.len()],
             rows_left: limits.rows,
+            coming: HashSet::new(),
             plan: StepPlan::default(),
         }
     }
@@ -108,12 +113,23 @@ impl<'a> Planner<'a> {
         self.tally.reserve(&sequence.kv, sequence.computed, tokens);
         self.fates[index] = Fate::Runs;
         self.push_run(sequence, tokens, prefill);
+        if prefill {
+            self.expect_blocks(sequence, sequence.computed, tokens);
+        }
         true
     }
 
     fn push_run(&mut self, sequence: &Sequence, tokens: usize, prefill: bool) {
         self.rows_left -= tokens;
         self.plan.runs.push(RunPlan { rank: sequence.rank, tokens, prefill });
+    }
+
+    /// Remembers the blocks that a chunk of `tokens` after `cached` completes.
+    fn expect_blocks(&mut self, sequence: &Sequence, cached: usize, tokens: usize) {
+        let size = self.kv.block_size();
+        let keys = sequence.chain.keys();
+        let blocks = (cached / size).min(keys.len())..((cached + tokens) / size).min(keys.len());
+        self.coming.extend(&keys[blocks]);
     }
 
     /// The lowest-ranked sequence after `index` that has no part in the step yet.
@@ -141,13 +157,30 @@ impl<'a> Planner<'a> {
             if places == 0 || self.rows_left == 0 || !self.is_ready(sequence) {
                 return;
             }
+            if self.is_worth_waiting(sequence) {
+                continue;
+            }
             let Some((hit, tokens)) = self.beginning(sequence, &promised) else { return };
+            self.expect_blocks(sequence, hit.tokens, tokens);
             let rest = sequence.goal() - hit.tokens - tokens;
             self.promise(&mut promised, hit.tokens + tokens, rest);
             self.plan.admit.push(Admission { rank: sequence.rank, hit });
             self.push_run(sequence, tokens, true);
             places -= 1;
         }
+    }
+
+    /// Somebody else computes in this step the very block that this sequence would begin with: several choices for one
+    /// prompt, or many questions on one document, compute it once.
+    fn is_worth_waiting(&self, sequence: &Sequence) -> bool {
+        if !self.kv.finds_prefixes() || self.coming.is_empty() {
+            return false;
+        }
+        let keys = sequence.chain.keys();
+        let most = sequence.most_cached().min(sequence.goal());
+        let found = self.kv.find(keys, most, false).tokens / self.kv.block_size();
+        let useful = (found + 1) * self.kv.block_size() <= most;
+        useful && keys.get(found).is_some_and(|key| self.coming.contains(key))
     }
 
     /// The hit and the first chunk with which a waiting sequence can begin.
