@@ -234,6 +234,29 @@ fn a_template_can_refuse() {
 }
 
 #[test]
+fn deep_nests_overflow_no_stack() {
+    let (tokenizer, _) = load("qwen3");
+    // The first loop stops on its own, the second only when the steps run out: as deep a nest as can be built.
+    for loops in
+        ["{% for a in range(99999) %}", "{% for b in range(99) %}{% for a in range(99999) %}"]
+    {
+        for nest in ["[ns.x]", "{'a': ns.x}"] {
+            for used in
+                ["{{ ns.x }}", "{{ ns.x == [1] }}", "{{ ns.x | tojson }}", "{{ ns.x['a'] }}", ""]
+            {
+                let ends = "{% endfor %}".repeat(loops.matches("{% for").count());
+                let source = format!(
+                    "{{% set ns = namespace(x=1) %}}{loops}{{% set ns.x = {nest} %}}{ends}{used}"
+                );
+                let template = ChatTemplate::new(&source, &tokenizer).unwrap();
+                // An answer or an error: what counts is that there is one.
+                let _ = chat(&template, json!([{"role": "user", "content": "x"}]));
+            }
+        }
+    }
+}
+
+#[test]
 fn hostile_templates_end_in_an_error() {
     let (tokenizer, _) = load("qwen3");
     for source in [

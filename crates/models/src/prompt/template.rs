@@ -14,9 +14,14 @@ use super::{
 };
 
 /// Steps that any conversation may take: one an instruction, and one for each 64 bytes that are made.
-const FUEL: u64 = 10_000_000;
+const FUEL: u64 = 2_000_000;
 /// Further steps for each byte of the conversation.
 const FUEL_PER_BYTE: u64 = 2;
+/// Steps that no conversation may take.
+const FUEL_LIMIT: u64 = 16_000_000;
+/// Stack for each step. A template can nest one value in another with every eight steps, and dropping or printing the
+/// nest recurses: at most 0.6 KiB a level (measured on printed mappings), so that 1 KiB a level is enough.
+const STACK_PER_STEP: u64 = 128;
 /// Bytes that any conversation may render to.
 const OUTPUT_LIMIT: u64 = 16 << 20;
 /// Further output bytes for each byte of the conversation.
@@ -140,8 +145,9 @@ impl ChatTemplate {
         })?;
         let last = options.continue_final_message.then(|| conversation.tag_last(sentinels.tag()));
         let last = last.transpose()?;
-        let run = Run { template: self, name, sentinels, last, options };
-        run.render(&conversation)
+        let fuel = fuel(&conversation);
+        let run = Run { template: self, name, sentinels, last, options, fuel };
+        on_deep_stack(fuel, || run.render(&conversation))
     }
 
     /// The source of the template that serves a plain conversation.
@@ -276,6 +282,8 @@ struct Run<'a> {
     /// The text of the message to be continued.
     last: Option<String>,
     options: &'a RenderOptions,
+    /// Steps that each pass may take.
+    fuel: u64,
 }
 
 impl Run<'_> {
@@ -317,10 +325,9 @@ impl Run<'_> {
     }
 
     fn text(&self, conversation: &Conversation, bytes: usize) -> Result<String, PromptError> {
-        let fuel = FUEL + FUEL_PER_BYTE * bytes as u64;
         let limit = OUTPUT_LIMIT + OUTPUT_PER_BYTE * bytes as u64;
         let mut environment = self.template.environment.clone();
-        environment.set_fuel(Some(fuel));
+        environment.set_fuel(Some(self.fuel));
         let mut out = Capped { bytes: Vec::new(), limit };
         let result = environment.get_template(self.name).and_then(|template| {
             template.render_captured_to(self.context(conversation), &mut out).map(|_| ())
@@ -328,7 +335,7 @@ impl Run<'_> {
         if out.bytes.len() as u64 > limit {
             return Err(PromptError::Exhausted { what: "output bytes", limit });
         }
-        result.map_err(|error| self.error(&error, fuel))?;
+        result.map_err(|error| self.error(&error))?;
         let text =
             String::from_utf8(out.bytes).map_err(|error| PromptError::Render(error.to_string()))?;
         self.cut_at_tag(text)
@@ -353,9 +360,9 @@ impl Run<'_> {
         context.into()
     }
 
-    fn error(&self, error: &minijinja::Error, fuel: u64) -> PromptError {
+    fn error(&self, error: &minijinja::Error) -> PromptError {
         if error.kind() == ErrorKind::OutOfFuel {
-            return PromptError::Exhausted { what: "steps", limit: fuel };
+            return PromptError::Exhausted { what: "steps", limit: self.fuel };
         }
         let mut source = error.source();
         while let Some(cause) = source {
@@ -386,6 +393,30 @@ impl Run<'_> {
         }
         Ok(text)
     }
+}
+
+/// Steps that a conversation may take.
+fn fuel(conversation: &Conversation) -> u64 {
+    let bytes: u64 = conversation.strings().iter().map(|text| text.len() as u64).sum();
+    FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(bytes)).min(FUEL_LIMIT)
+}
+
+/// Runs `work` on a thread whose stack holds every nest that `fuel` steps can build. Untouched pages of the stack cost
+/// nothing, so that an ordinary template pays for starting a thread alone.
+fn on_deep_stack<T: Send>(
+    fuel: u64,
+    work: impl FnOnce() -> Result<T, PromptError> + Send,
+) -> Result<T, PromptError> {
+    let stack = usize::try_from(fuel.saturating_mul(STACK_PER_STEP)).unwrap_or(usize::MAX);
+    let builder = std::thread::Builder::new().name("chat-template".into()).stack_size(stack);
+    std::thread::scope(|scope| {
+        let thread = builder.spawn_scoped(scope, work).map_err(|error| {
+            PromptError::Render(format!("no thread with a stack of {stack} bytes: {error}"))
+        })?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(PromptError::Render("the template engine panicked".into())))
+    })
 }
 
 /// A buffer with a limit.
