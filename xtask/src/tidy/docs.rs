@@ -24,6 +24,7 @@ pub fn check(path: &str, text: &str, vocabulary: &Vocabulary) -> Vec<Finding> {
             Piece::Link(target) => dead_link(path, target, vocabulary),
             Piece::Code(code) => dead_names(path, code, vocabulary),
             Piece::Command(command) => dead_words(path, command, vocabulary),
+            Piece::Picture(line) => dead_paths(path, line, vocabulary),
         };
         let place = format!("{path}:{line}");
         findings.extend(dead.into_iter().map(|message| Finding::new(&place, message)));
@@ -38,35 +39,46 @@ enum Piece {
     Link(String),
     /// What stands between backticks.
     Code(String),
-    /// A line of a fenced block of commands or of a picture.
+    /// A line of a fenced block of commands.
     Command(String),
+    /// A line of a fenced block of text.
+    Picture(String),
 }
 
-/// Languages of fenced blocks that are read; a block of JSON or Rust names nothing of ours.
-const READ_BLOCKS: &[&str] = &["", "sh", "bash", "console", "text"];
+/// How a line of a fenced block is read.
+type Reader = fn(String) -> Piece;
+
+/// The reader by the block's language; a block of JSON or Rust names nothing of ours.
+fn reader(language: &str) -> Option<Reader> {
+    match language {
+        "sh" | "bash" | "console" => Some(Piece::Command),
+        "" | "text" => Some(Piece::Picture),
+        _ => None,
+    }
+}
 
 fn pieces(text: &str) -> Vec<(usize, Piece)> {
     let mut pieces = Vec::new();
-    let mut block: Option<bool> = None;
+    let mut block: Option<Option<Reader>> = None;
     let mut continued = String::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         if let Some(language) = line.trim_start().strip_prefix("```") {
             block = match block {
                 Some(_) => None,
-                None => Some(READ_BLOCKS.contains(&language.trim())),
+                None => Some(reader(language.trim())),
             };
             continue;
         }
         match block {
-            Some(true) => match line.strip_suffix('\\') {
+            Some(Some(reader)) => match line.strip_suffix('\\') {
                 Some(begun) => continued.push_str(begun),
                 None => {
                     let command = std::mem::take(&mut continued) + line;
-                    pieces.push((number, Piece::Command(command)));
+                    pieces.push((number, reader(command)));
                 }
             },
-            Some(false) => {}
+            Some(None) => {}
             None => pieces.extend(inline(line).into_iter().map(|piece| (number, piece))),
         }
     }
@@ -115,6 +127,10 @@ fn dead_names(document: &str, code: &str, vocabulary: &Vocabulary) -> Vec<String
         }
         false => dead_path(document, code, vocabulary).into_iter().collect(),
     }
+}
+
+fn dead_paths(document: &str, line: &str, vocabulary: &Vocabulary) -> Vec<String> {
+    line.split_whitespace().filter_map(|word| dead_path(document, word, vocabulary)).collect()
 }
 
 /// What is dead in a command line: flags and subcommands of our own commands, and paths.
@@ -190,7 +206,8 @@ fn flag(word: &str) -> Option<&str> {
     let name = word.strip_prefix("--")?;
     let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(name.len());
     let name = &name[..end];
-    (!name.is_empty() && !matches!(name, "help" | "version")).then_some(name)
+    let is_flag = name.starts_with(|c: char| c.is_ascii_lowercase());
+    (is_flag && !matches!(name, "help" | "version")).then_some(name)
 }
 
 /// What the variable of every setting begins with; the rest is the name of its flag.
@@ -404,6 +421,8 @@ mod tests {
 
     #[test]
     fn blocks_of_other_languages_are_not_read() {
+        let picture = "```text\n tokenmill the facade |-----> fixtures/gone\n```";
+        assert_eq!(messages(picture), ["`fixtures/gone` does not exist"]);
         assert_eq!(messages("```json\n{\"a\": \"fixtures/gone\"}\n```\n`fixtures/qwen3`"), [""; 0]);
     }
 
