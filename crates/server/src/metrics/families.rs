@@ -17,12 +17,15 @@ struct Family {
     read: Read,
 }
 
+/// Takes a count out of a snapshot.
+type Count = fn(&MetricsSnapshot) -> u64;
+
 /// Where a number is found in a snapshot.
 enum Read {
     Gauge(fn(&MetricsSnapshot) -> f64),
-    Counter(fn(&MetricsSnapshot) -> u64),
+    Counter(Count),
     /// Counters told apart by a label: its name, and a value for each.
-    Labelled(&'static str, &'static [(&'static str, fn(&MetricsSnapshot) -> u64)]),
+    Labelled(&'static str, &'static [(&'static str, Count)]),
     Histogram(fn(&MetricsSnapshot) -> &HistogramSnapshot),
 }
 

@@ -1,0 +1,116 @@
+//! Every way to ask wrongly, and what comes back.
+
+use serde_json::json;
+
+use crate::{client::request, house::House};
+
+#[test]
+fn bad_bodies() {
+    let house = House::of("llama");
+    let deep = format!("{{\"prompt\": {}{}}}", "[".repeat(9000), "]".repeat(9000));
+    for (body, part) in [
+        (&b"{\"prompt\": \"\xff\xfe\"}"[..], "not valid UTF-8: bad byte at offset 12"),
+        (b"", "not valid JSON"),
+        (b"{\"prompt\": ", "not valid JSON"),
+        (b"[1]", "must be a JSON object"),
+        (b"{\"prompt\": \"a\", \"prompt\": \"b\"}", "given twice"),
+        (b"{\"prompt\": \"\\ud800\"}", "not valid JSON"),
+        (deep.as_bytes(), "recursion"),
+    ] {
+        for path in ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"] {
+            let reply = house.post_bytes(path, body);
+            assert_eq!(reply.status, 400, "{path} {part}");
+            assert!(reply.text().contains(part), "{path} {part}: {}", reply.text());
+        }
+    }
+    assert_eq!(house.get("/health").status, 200);
+}
+
+#[test]
+fn wrong_media_types_routes_and_methods() {
+    let house = House::of("llama");
+    for headers in [
+        &[][..],
+        &[("Content-Type", "text/plain")],
+        &[("Content-Type", "application/json"), ("Content-Encoding", "gzip")],
+    ] {
+        let reply = house.send("POST", "/v1/completions", headers, b"{\"prompt\": \"a\"}");
+        assert_eq!(reply.error(), (415, "unsupported_media_type".into(), "-".into()));
+    }
+    let fine = [("Content-Type", "Application/JSON; charset=utf-8")];
+    let body = br#"{"prompt": [5], "max_tokens": 1}"#;
+    assert_eq!(house.send("POST", "/v1/completions", &fine, body).status, 200);
+    assert_eq!(house.get("/v2/models").error(), (404, "not_found".into(), "-".into()));
+    let reply = house.get("/v1/completions");
+    assert_eq!(reply.error(), (405, "method_not_allowed".into(), "-".into()));
+    assert_eq!(reply.header("allow"), Some("POST"));
+}
+
+#[test]
+fn fields_at_fault_are_named_all_at_once() {
+    let house = House::of("llama");
+    let body = json!({"prompt": "a", "temperature": 3, "top_p": 0, "wings": 2, "suffix": "x"});
+    let reply = house.post("/v1/completions", &body);
+    assert_eq!(reply.error(), (400, "-".into(), "temperature".into()));
+    for part in ["temperature must be from 0 to 2, not 3", "top_p", "wings", "suffix"] {
+        assert!(reply.text().contains(part), "{part}: {}", reply.text());
+    }
+}
+
+#[test]
+fn tokens_outside_the_vocabulary_are_named() {
+    let house = House::of("llama");
+    for (body, param) in [
+        (json!({"prompt": [5, 512]}), "prompt[1]"),
+        (json!({"prompt": [5], "stop_token_ids": [600]}), "stop_token_ids[0]"),
+        (json!({"prompt": [5], "logit_bias": {"600": 1}}), "logit_bias[0]"),
+    ] {
+        assert_eq!(house.post("/v1/completions", &body).error(), (400, "-".into(), param.into()));
+    }
+    let batch = house.post("/v1/completions", &json!({"prompt": [[5], [6, 512]]}));
+    assert_eq!(batch.error(), (400, "-".into(), "prompt[1][1]".into()));
+    // An empty prompt of a tokenizer that begins with nothing is no prompt.
+    let empty = house.post("/v1/completions", &json!({"prompt": "", "add_special_tokens": false}));
+    assert_eq!(empty.status, 400);
+}
+
+#[test]
+fn over_long_prompts_say_so() {
+    let house = House::of("llama");
+    let long = "context_length_exceeded".to_owned();
+    let ids = vec![5; 200_000];
+    for body in [
+        json!({"prompt": ids}),
+        json!({"prompt": "the request ".repeat(60_000)}),
+        json!({"prompt": ids, "stream": true}),
+        json!({"prompt": [5, 6, 7], "max_tokens": 4096}),
+    ] {
+        let (status, code, _) = house.post("/v1/completions", &body).error();
+        assert_eq!((status, code), (400, long.clone()));
+    }
+    let chat = json!({"messages": [{"role": "user", "content": "the request ".repeat(60_000)}]});
+    assert_eq!(house.post("/v1/chat/completions", &chat).error().1, long);
+}
+
+#[test]
+fn a_checkpoint_without_a_template_refuses_chats_and_names_the_way_out() {
+    let house = House::of("qwen3-tied");
+    let chat = json!({"messages": [{"role": "user", "content": "hi"}]});
+    let reply = house.post("/v1/chat/completions", &chat);
+    assert_eq!(reply.error(), (400, "no_chat_template".into(), "messages".into()));
+    assert!(reply.text().contains("--chat-template"));
+    assert_eq!(house.post("/v1/completions", &json!({"prompt": "hi", "max_tokens": 1})).status, 200);
+}
+
+#[test]
+fn garbage_instead_of_http_hurts_nobody() {
+    let house = House::of("llama");
+    for bytes in [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"] {
+        let mut exchange = crate::client::Exchange::open(house.address, bytes);
+        let _ = exchange.send(b"\r\n\r\n");
+    }
+    let huge_head = request("GET", "/health", &[("X-Long", &"x".repeat(200_000))], b"");
+    let (status, _) = crate::client::Exchange::open(house.address, &huge_head).head();
+    assert_eq!(status, 431);
+    assert_eq!(house.get("/health").status, 200);
+}

@@ -1,0 +1,122 @@
+//! Too much of anything.
+
+use serde_json::json;
+use foundation::Bytes;
+
+use crate::{
+    client::Exchange,
+    house::{House, Plan},
+};
+
+const GIB: usize = 1 << 30;
+
+fn head(length: &str) -> Vec<u8> {
+    format!(
+        "POST /v1/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n{length}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn a_gigabyte_that_is_announced_is_refused_before_it_is_sent() {
+    let house = House::of("llama");
+    let exchange = Exchange::open(house.address, &head(&format!("Content-Length: {GIB}")));
+    let reply = exchange.finish();
+    assert_eq!(reply.error(), (413, "request_too_large".into(), "-".into()));
+}
+
+#[test]
+fn a_gigabyte_in_chunks_is_refused_where_it_passes_the_limit() {
+    let house = House::of("llama");
+    let mut exchange = Exchange::open(house.address, &head("Transfer-Encoding: chunked"));
+    let block = [b"100000\r\n".to_vec(), vec![b' '; 1 << 20], b"\r\n".to_vec()].concat();
+    // The server hangs up long before the end; how many blocks fit into buffers on the way is not ours to say.
+    let sent = (0..1024).take_while(|_| exchange.send(&block).is_ok()).count();
+    assert!(sent < 512, "{sent} MiB were taken");
+    assert_eq!(house.get("/health").status, 200);
+    // One that stops writing soon enough reads the reply.
+    let mut exchange = Exchange::open(house.address, &head("Transfer-Encoding: chunked"));
+    for _ in 0..33 {
+        exchange.send(&block).unwrap();
+    }
+    assert_eq!(exchange.finish().status, 413);
+}
+
+#[test]
+fn the_limit_on_bodies_is_the_operators() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.server.max_body = Bytes(100);
+    let house = plan.start();
+    let body = |length: usize| {
+        let mut body = br#"{"prompt": [5], "max_tokens": 1}"#.to_vec();
+        body.resize(length, b' ');
+        body
+    };
+    assert_eq!(house.post_bytes("/v1/completions", &body(100)).status, 200);
+    assert_eq!(house.post_bytes("/v1/completions", &body(101)).status, 413);
+}
+
+#[test]
+fn prompts_and_choices_are_bounded() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.server.limits = server::wire::Limits { max_prompts: 2, max_choices: 3 };
+    let house = plan.start();
+    let ask = |body| house.post("/v1/completions", &body).error();
+    assert_eq!(ask(json!({"prompt": ["a", "b", "c"]})), (400, "-".into(), "prompt".into()));
+    assert_eq!(ask(json!({"prompt": "a", "n": 4})), (400, "-".into(), "n".into()));
+}
+
+#[test]
+fn a_full_queue_says_when_to_come_back() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.model.max_step_sequences = Some(1);
+    plan.model.max_queue = Some(1);
+    let house = plan.start();
+    let body = json!({"prompt": [5, 6], "max_tokens": 8, "ignore_eos": true, "stream": true});
+    house.gate.close_after(1);
+    let mut running = house.open_post("/v1/completions", &body);
+    running.head();
+    running.chunk();
+    let waiting = house.open_post("/v1/completions", &body);
+    house.wait_until("one waits", |house| {
+        house.metric("vllm:num_requests_waiting{model_name=\"llama\"}") == 1.0
+    });
+    let refused = house.post("/v1/completions", &body);
+    assert_eq!(refused.error(), (429, "queue_full".into(), "-".into()));
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    house.gate.open();
+    assert!(waiting.finish().text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(house.post("/v1/completions", &body).status, 200);
+}
+
+#[test]
+fn bodies_and_heads_that_never_come_are_given_up() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.server.body_timeout = std::time::Duration::from_millis(50);
+    plan.server.header_timeout = std::time::Duration::from_millis(50);
+    let house = plan.start();
+    let slow = Exchange::open(house.address, &head("Content-Length: 10"));
+    assert_eq!(slow.finish().error(), (408, "timeout".into(), "-".into()));
+    let mut silent = Exchange::open(house.address, b"GET /health HT");
+    // hyper answers 408 or hangs up; either way the connection does not stay.
+    let mut rest = Vec::new();
+    silent.read_to_end(&mut rest);
+    assert!(!rest.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_their_turn() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.server.max_connections = 2;
+    let house = plan.start();
+    house.gate.close_after(1);
+    let body = json!({"prompt": [5, 6], "max_tokens": 8, "ignore_eos": true, "stream": true});
+    let mut streams: Vec<Exchange> = (0..2).map(|_| house.open_post("/v1/completions", &body)).collect();
+    streams[0].head();
+    let third = house.open("GET", "/health", &[], b"");
+    house.gate.open();
+    for stream in streams {
+        drop(stream);
+    }
+    assert_eq!(third.finish().status, 200);
+}

@@ -1,0 +1,12 @@
+//! The server as its clients see it: real sockets, the real backend, the fixtures of the repository.
+
+mod client;
+mod errors;
+mod gate;
+mod generation;
+mod goldens;
+mod house;
+mod life;
+mod limits;
+mod routes;
+mod streaming;
