@@ -25,7 +25,12 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// A request's body, which must be a JSON object.
 #[derive(Debug)]
-pub struct JsonObject(pub Map<String, Value>);
+pub struct JsonObject {
+    /// The object.
+    pub map: Map<String, Value>,
+    /// Length of the body, in bytes.
+    pub bytes: usize,
+}
 
 impl FromRequest<Arc<ServerState>> for JsonObject {
     type Rejection = ApiError;
@@ -33,15 +38,19 @@ impl FromRequest<Arc<ServerState>> for JsonObject {
     async fn from_request(request: Request, state: &Arc<ServerState>) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
         if let Err(error) = check_head(&head.headers, state.options.max_body.0) {
-            discard(body);
+            // A client that waits for leave to send its body is not given it.
+            if !head.headers.contains_key(header::EXPECT) {
+                discard(body);
+            }
             return Err(error);
         }
         let _permit = match content_length(&head.headers) {
             Some(length) if length <= SMALL_BODY_BYTES => None,
             _ => Some(state.large_bodies.acquire().await.map_err(closed)?),
         };
-        let bytes = read(body, state).await?;
-        parse(bytes).await.map(JsonObject)
+        let body = read(body, state).await?;
+        let bytes = body.len();
+        Ok(JsonObject { map: parse(body).await?, bytes })
     }
 }
 

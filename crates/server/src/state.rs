@@ -18,7 +18,7 @@ const MAX_LARGE_BODIES: usize = 8;
 pub struct ServerState {
     pub(crate) options: ServerOptions,
     pub(crate) http: HttpCounters,
-    /// Taken by work that occupies a processor for long: templates and tokenizers on large texts.
+    /// Taken by templates and tokenizers at work on large texts.
     pub(crate) preparing: Semaphore,
     /// Taken while a large body is read and parsed.
     pub(crate) large_bodies: Semaphore,

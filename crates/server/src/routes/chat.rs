@@ -27,16 +27,17 @@ use crate::{
 pub async fn chat(
     State(state): State<Arc<ServerState>>,
     Extension(RequestId(request_id)): Extension<RequestId>,
-    JsonObject(map): JsonObject,
+    JsonObject { map, bytes }: JsonObject,
 ) -> Result<Response, ApiError> {
     let ChatRequest { shared, conversation } = ChatRequest::read(map, &state.options.limits)?;
     let served = state.find(shared.model.as_deref())?;
     log_user(&shared);
     let model = served.model.clone();
     let options = shared.options.clone();
-    let generation =
-        prepare(&state, move || model.chat(conversation.messages, conversation.options, options))
-            .await?;
+    let generation = prepare(&state, bytes, move || {
+        model.chat(conversation.messages, conversation.options, options)
+    })
+    .await?;
     let head = head("chatcmpl", "chat.completion", &shared, &request_id, &served);
     let names = token_names(&shared, &served);
     match shared.stream {

@@ -34,7 +34,7 @@ use crate::{
 pub async fn completions(
     State(state): State<Arc<ServerState>>,
     Extension(RequestId(request_id)): Extension<RequestId>,
-    JsonObject(map): JsonObject,
+    JsonObject { map, bytes }: JsonObject,
 ) -> Result<Response, ApiError> {
     let mut request = CompletionRequest::read(map, &state.options.limits)?;
     let served = state.find(request.shared.model.as_deref())?;
@@ -45,7 +45,7 @@ pub async fn completions(
         request.shared.options.prompt_logprobs = request.shared.options.logprobs;
     }
     let head = head("cmpl", "text_completion", &request.shared, &request_id, &served);
-    let generations = start(&state, &served.model, &mut request).await?;
+    let generations = start(&state, bytes, &served.model, &mut request).await?;
     if let Some(stream) = request.shared.stream {
         let writer = CompletionWriter::new(head, stream, generations.len(), form);
         return Ok(sse::respond(generations, writer));
@@ -68,6 +68,7 @@ pub async fn completions(
 /// Submits every prompt. If one is refused, those before it are dropped and the refusal names it.
 async fn start(
     state: &Arc<ServerState>,
+    bytes: usize,
     model: &Model,
     request: &mut CompletionRequest,
 ) -> Result<Vec<Generation>, ApiError> {
@@ -75,7 +76,7 @@ async fn start(
     let several = prompts.len() > 1;
     let (model, options) = (model.clone(), request.shared.options.clone());
     let generations: Result<Vec<Generation>, (usize, Error)> =
-        super::prepare::prepare(state, move || {
+        super::prepare::prepare(state, bytes, move || {
             let start = |(index, prompt)| {
                 model.generate(prompt, options.clone()).map_err(|error| (index, error))
             };

@@ -6,13 +6,20 @@ use tokenmill::Error;
 
 use crate::{error::ApiError, state::ServerState};
 
-/// Runs `work` where it may occupy a processor. No more of it runs at once than there are processors.
+/// Bodies above this size are prepared one for each processor at a time, so that they never stand in the way of all
+/// the others.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Runs `work` where it may occupy a processor. `bytes` is the size of the body that it works on.
 pub async fn prepare<T: Send + 'static>(
     state: &Arc<ServerState>,
+    bytes: usize,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let permit = state.preparing.acquire().await.map_err(|_| ApiError::draining())?;
+    let _permit = match bytes > LARGE_BYTES {
+        true => Some(state.preparing.acquire().await.map_err(|_| ApiError::draining())?),
+        false => None,
+    };
     let done = tokio::task::spawn_blocking(work).await;
-    drop(permit);
     done.map_err(|_| ApiError::internal("preparing the prompt failed"))?.map_err(ApiError::from)
 }

@@ -19,11 +19,11 @@ use crate::{
 /// `POST /tokenize`: of a text or of a rendered chat.
 pub async fn tokenize(
     State(state): State<Arc<ServerState>>,
-    JsonObject(map): JsonObject,
+    JsonObject { map, bytes }: JsonObject,
 ) -> Result<Json<TokenizeReply>, ApiError> {
     let request = TokenizeRequest::read(map)?;
     let model = state.find(request.model.as_deref())?.model;
-    let reply = prepare(&state, move || {
+    let reply = prepare(&state, bytes, move || {
         let tokens = match &request.input {
             TokenizeInput::Text { text, add_special_tokens } => {
                 model.tokenize(text, *add_special_tokens)?
@@ -44,7 +44,7 @@ pub async fn tokenize(
 /// `POST /detokenize`.
 pub async fn detokenize(
     State(state): State<Arc<ServerState>>,
-    JsonObject(map): JsonObject,
+    JsonObject { map, bytes }: JsonObject,
 ) -> Result<Json<DetokenizeReply>, ApiError> {
     let request = DetokenizeRequest::read(map)?;
     let model = state.find(request.model.as_deref())?.model;
@@ -56,7 +56,7 @@ pub async fn detokenize(
             .add(format!("tokens[{index}]"), format!("must be below {vocabulary}, not {token}"));
         problems.into_result()?;
     }
-    let reply = prepare(&state, move || {
+    let reply = prepare(&state, bytes, move || {
         let tokens: Vec<TokenId> = request.tokens.into_iter().map(TokenId).collect();
         let prompt = model.detokenize(&tokens, request.skip_special_tokens)?;
         Ok(DetokenizeReply { prompt })

@@ -21,11 +21,11 @@ pub const CHAT: &[Field] = &[
     field("chat_template_kwargs", Rule::Shaped),
     field("tools", Rule::Shaped),
     field("tool_choice", Rule::Shaped),
+    field("documents", Rule::Shaped),
     only("add_special_tokens", &["false"]),
     only("echo", &["false"]),
     only("best_of", &["1"]),
     only("chat_template", &[]),
-    only("documents", &["[]"]),
     only("reasoning_effort", &[]),
     only("include_reasoning", &["true"]),
     only("parallel_tool_calls", &["true"]),
@@ -102,7 +102,7 @@ pub(super) fn take_conversation(fields: &mut Fields, problems: &mut Problems) ->
     }
     let options = ChatOptions {
         tools: take_tools(fields, problems),
-        documents: None,
+        documents: take_documents(fields, problems),
         add_generation_prompt: fields.boolean("add_generation_prompt"),
         continue_final_message: fields.boolean("continue_final_message").unwrap_or(false),
         template_kwargs: fields.object("chat_template_kwargs", problems).unwrap_or_default(),
@@ -111,6 +111,17 @@ pub(super) fn take_conversation(fields: &mut Fields, problems: &mut Problems) ->
         problems.add("continue_final_message", "is not allowed with add_generation_prompt");
     }
     Conversation { messages, options }
+}
+
+/// Documents for templates that retrieve from them.
+fn take_documents(fields: &mut Fields, problems: &mut Problems) -> Option<Value> {
+    let documents = fields.array("documents", problems)?;
+    for (index, document) in documents.iter().enumerate() {
+        if !document.is_object() {
+            problems.wrong_type(format!("documents[{index}]"), "an object", document);
+        }
+    }
+    Some(Value::Array(documents))
 }
 
 /// Tools go to the template. With `tool_choice` `none` the model is not told of them, so that it cannot call any.

@@ -98,6 +98,7 @@ fn telling(field: &Field) -> Value {
         ("chat_template_kwargs", _) => json!({"enable_thinking": false}),
         ("tools", _) => json!([tool()]),
         ("tool_choice", _) => json!("none"),
+        ("documents", _) => json!([{"title": "a", "text": "b"}]),
         (name, rule) => panic!("a value for {name} {rule:?}"),
     }
 }

@@ -20,6 +20,7 @@ const OF_CHAT: &[Field] = &[
     field("chat_template_kwargs", Rule::Shaped),
     field("tools", Rule::Shaped),
     field("tool_choice", Rule::Shaped),
+    field("documents", Rule::Shaped),
     only("add_special_tokens", &["false"]),
     only("chat_template", &[]),
     only("mm_processor_kwargs", &["{}"]),

@@ -78,7 +78,8 @@ impl Exchange {
     /// Reads one chunk of a chunked body; empty at the end.
     pub fn chunk(&mut self) -> Vec<u8> {
         let size = self.line();
-        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("chunk size {size:?}"));
+        let size =
+            usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("chunk size {size:?}"));
         let mut bytes = vec![0; size + 2];
         self.reader.read_exact(&mut bytes).unwrap();
         assert!(bytes.ends_with(b"\r\n"));

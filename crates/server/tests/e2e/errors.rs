@@ -99,13 +99,20 @@ fn a_checkpoint_without_a_template_refuses_chats_and_names_the_way_out() {
     let reply = house.post("/v1/chat/completions", &chat);
     assert_eq!(reply.error(), (400, "no_chat_template".into(), "messages".into()));
     assert!(reply.text().contains("--chat-template"));
-    assert_eq!(house.post("/v1/completions", &json!({"prompt": "hi", "max_tokens": 1})).status, 200);
+    assert_eq!(
+        house.post("/v1/completions", &json!({"prompt": "hi", "max_tokens": 1})).status,
+        200
+    );
 }
 
 #[test]
 fn garbage_instead_of_http_hurts_nobody() {
     let house = House::of("llama");
-    for bytes in [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"] {
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00"[..],
+        b"GET\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ] {
         let mut exchange = crate::client::Exchange::open(house.address, bytes);
         let _ = exchange.send(b"\r\n\r\n");
     }

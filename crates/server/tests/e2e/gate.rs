@@ -55,7 +55,11 @@ impl Backend for GatedBackend {
         self.inner.name()
     }
 
-    fn admit(&self, manifest: &ModelManifest, options: &LoadOptions) -> Result<MemoryPlan, LoadError> {
+    fn admit(
+        &self,
+        manifest: &ModelManifest,
+        options: &LoadOptions,
+    ) -> Result<MemoryPlan, LoadError> {
         self.inner.admit(manifest, options)
     }
 

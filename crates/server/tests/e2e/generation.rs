@@ -77,8 +77,12 @@ fn stop_strings_cut_the_text_before_themselves() {
 fn stop_tokens_bias_and_min_tokens() {
     let house = House::of("llama");
     let free = completion(&house, json!({"return_token_ids": true}));
-    let ids: Vec<u64> =
-        free["choices"][0]["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
+    let ids: Vec<u64> = free["choices"][0]["token_ids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_u64().unwrap())
+        .collect();
     let third = ids[2];
     let first_at = ids.iter().position(|id| *id == third).unwrap();
     let stopped = completion(&house, json!({"stop_token_ids": [third]}));
@@ -89,7 +93,10 @@ fn stop_tokens_bias_and_min_tokens() {
     assert!(later["usage"]["completion_tokens"].as_u64().unwrap() > first_at as u64 + 1);
     let forced = completion(&house, json!({"logit_bias": {"42": 100}, "return_token_ids": true}));
     assert_eq!(forced["choices"][0]["token_ids"], json!([42; 16]));
-    let banned = completion(&house, json!({"logit_bias": {ids[0].to_string(): -100}, "return_token_ids": true}));
+    let banned = completion(
+        &house,
+        json!({"logit_bias": {ids[0].to_string(): -100}, "return_token_ids": true}),
+    );
     assert_ne!(banned["choices"][0]["token_ids"][0], json!(ids[0]));
 }
 
@@ -110,7 +117,10 @@ fn logprobs_of_chats_and_completions() {
         assert!(token["logprob"].as_f64().unwrap() <= 0.0);
         assert!(token["bytes"].is_array());
     }
-    let reply = completion(&house, json!({"logprobs": 2, "max_tokens": 3, "return_tokens_as_token_ids": true}));
+    let reply = completion(
+        &house,
+        json!({"logprobs": 2, "max_tokens": 3, "return_tokens_as_token_ids": true}),
+    );
     let logprobs = &reply["choices"][0]["logprobs"];
     assert_eq!(logprobs["tokens"].as_array().unwrap().len(), 3);
     assert!(logprobs["tokens"][0].as_str().unwrap().starts_with("token_id:"));
@@ -142,7 +152,8 @@ fn a_shared_beginning_is_found_in_the_cache_unless_salted_apart() {
     let house = House::of("llama");
     let prompt: Vec<u32> = (0..200).map(|i| i % 500).collect();
     let cached = |more: Value| {
-        let mut body = json!({"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": true});
+        let mut body =
+            json!({"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": true});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let reply = house.ask("/v1/completions", body);
         let cached = reply["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();

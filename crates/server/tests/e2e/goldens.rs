@@ -26,7 +26,8 @@ fn one_request_of_all_prompts_gives_what_each_gives_alone() {
     let golden = Golden::read("llama");
     let house = Plan::of(&["llama"]).start();
     let prompts: Vec<Value> = golden.prompts.iter().map(|prompt| json!(prompt.input_ids)).collect();
-    let body = json!({"prompt": prompts, "max_tokens": 24, "temperature": 0, "ignore_eos": true, "n": 2});
+    let body =
+        json!({"prompt": prompts, "max_tokens": 24, "temperature": 0, "ignore_eos": true, "n": 2});
     let reply = house.ask("/v1/completions", body);
     let choices = reply["choices"].as_array().unwrap();
     assert_eq!(choices.len(), 2 * golden.prompts.len());

@@ -44,7 +44,8 @@ impl Plan {
     pub fn start(self) -> House {
         let gate = Arc::new(Gate::default());
         let backend = GatedBackend { inner: cpu::CpuBackend::new(), gate: gate.clone() };
-        let library = Library::with_backends(LibraryOptions::default(), vec![Arc::new(backend)]).unwrap();
+        let library =
+            Library::with_backends(LibraryOptions::default(), vec![Arc::new(backend)]).unwrap();
         let loads_behind_our_back = self.hold_loading.is_some();
         let Plan { fixtures, server, model, hold_loading } = self;
         let load = move || {
@@ -63,7 +64,8 @@ impl Plan {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread();
             let runtime = { runtime }.worker_threads(2).enable_all().build().unwrap();
-            let told = stream::unfold(told, |mut told| async { told.recv().await.map(|()| ((), told)) });
+            let told =
+                stream::unfold(told, |mut told| async { told.recv().await.map(|()| ((), told)) });
             let serving = server::serve(server, load, Box::pin(told), |address| {
                 listening.send(address).unwrap();
             });
@@ -102,7 +104,13 @@ impl House {
         self.open(method, path, headers, body).finish()
     }
 
-    pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Exchange {
+    pub fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Exchange {
         Exchange::open(self.address, &request(method, path, headers, body))
     }
 

@@ -1,7 +1,7 @@
 //! Too much of anything.
 
-use serde_json::json;
 use foundation::Bytes;
+use serde_json::json;
 
 use crate::{
     client::Exchange,
@@ -111,7 +111,8 @@ fn connections_beyond_the_limit_wait_their_turn() {
     let house = plan.start();
     house.gate.close_after(1);
     let body = json!({"prompt": [5, 6], "max_tokens": 8, "ignore_eos": true, "stream": true});
-    let mut streams: Vec<Exchange> = (0..2).map(|_| house.open_post("/v1/completions", &body)).collect();
+    let mut streams: Vec<Exchange> =
+        (0..2).map(|_| house.open_post("/v1/completions", &body)).collect();
     streams[0].head();
     let third = house.open("GET", "/health", &[], b"");
     house.gate.open();

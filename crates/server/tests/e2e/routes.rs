@@ -12,7 +12,8 @@ fn models_are_listed_under_all_their_names() {
     let house = plan.start();
     let list = house.get("/v1/models").json();
     assert_eq!(list["object"], "list");
-    let ids: Vec<&Value> = list["data"].as_array().unwrap().iter().map(|card| &card["id"]).collect();
+    let ids: Vec<&Value> =
+        list["data"].as_array().unwrap().iter().map(|card| &card["id"]).collect();
     assert_eq!(ids, ["first", "org/second"]);
     let card = house.get("/v1/models/org/second").json();
     assert_eq!((&card["object"], &card["root"]), (&json!("model"), &json!("llama")));
@@ -99,7 +100,10 @@ fn every_role_and_tools_reach_the_prompt() {
     let user = json!({"role": "user", "content": "hi"});
     let plain = count(json!({"messages": [user]}));
     for role in ["system", "developer"] {
-        assert!(count(json!({"messages": [{"role": role, "content": "be brief"}, user]})) > plain, "{role}");
+        assert!(
+            count(json!({"messages": [{"role": role, "content": "be brief"}, user]})) > plain,
+            "{role}"
+        );
     }
     let closed = count(json!({"messages": [user], "add_generation_prompt": false}));
     assert!(closed < plain);
@@ -111,20 +115,33 @@ fn metrics_carry_the_names_that_dashboards_know_and_our_own() {
     house.continue_greedily("llama", &[5, 6, 7], 4);
     let text = house.get("/metrics").text();
     for name in [
-        "num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total",
-        "generation_tokens_total", "prefix_cache_queries_total", "prefix_cache_hits_total", "num_preemptions_total",
-        "time_to_first_token_seconds_bucket", "inter_token_latency_seconds_sum", "e2e_request_latency_seconds_count",
-        "request_queue_time_seconds_count", "request_success_total",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "prefix_cache_queries_total",
+        "prefix_cache_hits_total",
+        "num_preemptions_total",
+        "time_to_first_token_seconds_bucket",
+        "inter_token_latency_seconds_sum",
+        "e2e_request_latency_seconds_count",
+        "request_queue_time_seconds_count",
+        "request_success_total",
     ] {
         for prefix in ["vllm:", "tokenmill_"] {
-            assert!(text.contains(&format!("\n{prefix}{name}{{model_name=\"llama\"")), "{prefix}{name}");
+            assert!(
+                text.contains(&format!("\n{prefix}{name}{{model_name=\"llama\"")),
+                "{prefix}{name}"
+            );
         }
     }
     assert_eq!(house.metric("vllm:prompt_tokens_total{model_name=\"llama\"}"), 3.0);
     assert_eq!(house.metric("vllm:generation_tokens_total{model_name=\"llama\"}"), 4.0);
     let length = "vllm:request_success_total{model_name=\"llama\",finished_reason=\"length\"}";
     assert_eq!(house.metric(length), 1.0);
-    let posts = "tokenmill_http_requests_total{route=\"/v1/completions\",method=\"POST\",status=\"200\"}";
+    let posts =
+        "tokenmill_http_requests_total{route=\"/v1/completions\",method=\"POST\",status=\"200\"}";
     assert_eq!(house.metric(posts), 1.0);
 }
 

@@ -109,7 +109,11 @@ fn streamed_completions_of_several_prompts_with_echo() {
                 .flatten()
                 .cloned()
                 .collect();
-            assert_eq!(json!(joined), whole["choices"][index]["logprobs"][list], "{list} of {index}");
+            assert_eq!(
+                json!(joined),
+                whole["choices"][index]["logprobs"][list],
+                "{list} of {index}"
+            );
         }
     }
     assert!(streamed.iter().all(|chunk| chunk["usage"]["prompt_tokens"].is_u64()));

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""The official `openai` client against the real `tokenmill serve`.
+
+Usage, from the root of the repository:
+
+    python3 -m venv VENV && VENV/bin/pip install openai
+    cargo build
+    VENV/bin/python tests/openai_client.py target/debug/tokenmill [FIXTURE]
+
+Starts the given binary on `fixtures/llama` (or FIXTURE) at a free port, runs every `check_*` function below, ends the
+server with SIGTERM, and prints `N passed, M failed`. The exit status is 0 only if nothing failed and the server ended
+by itself with status 0.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.request
+from pathlib import Path
+
+import openai
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL = "tested"
+KEY = "sk-of-the-test"
+# Turns a hang into a failure; no check depends on it.
+PATIENCE_S = 120
+
+MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "room the request"}]
+
+
+def check_models(client, _):
+    models = client.models.list().data
+    assert [model.id for model in models] == [MODEL], models
+    assert client.models.retrieve(MODEL).id == MODEL
+
+
+def check_chat(client, _):
+    reply = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_completion_tokens=8)
+    assert reply.object == "chat.completion" and reply.id.startswith("chatcmpl-")
+    [choice] = reply.choices
+    assert choice.message.role == "assistant" and isinstance(choice.message.content, str)
+    assert choice.finish_reason in ("stop", "length")
+    assert reply.usage.completion_tokens <= 8
+    assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
+
+
+def check_chat_content_parts_and_choices(client, _):
+    parts = [{"role": "user", "content": [{"type": "text", "text": "room the request"}]}]
+    plain = [{"role": "user", "content": "room the request"}]
+    texts = []
+    for messages in (parts, plain):
+        reply = client.chat.completions.create(model=MODEL, messages=messages, n=3, seed=5, max_tokens=8)
+        assert [choice.index for choice in reply.choices] == [0, 1, 2]
+        texts.append([choice.message.content for choice in reply.choices])
+    assert texts[0] == texts[1], texts
+
+
+def check_chat_stream_equals_whole(client, _):
+    asked = dict(model=MODEL, messages=MESSAGES, max_tokens=12, seed=3)
+    whole = client.chat.completions.create(**asked)
+    chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == whole.choices[0].message.content
+    reasons = [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason]
+    assert reasons == [whole.choices[0].finish_reason]
+    assert chunks[-1].choices == []
+    streamed, counted = chunks[-1].usage, whole.usage
+    assert (streamed.prompt_tokens, streamed.completion_tokens) == (counted.prompt_tokens, counted.completion_tokens)
+
+
+def check_chat_logprobs(client, _):
+    reply = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, max_tokens=4, temperature=0, logprobs=True, top_logprobs=3
+    )
+    entries = reply.choices[0].logprobs.content
+    assert len(entries) == reply.usage.completion_tokens
+    for entry in entries:
+        assert len(entry.top_logprobs) == 3
+        assert entry.top_logprobs[0].token == entry.token and entry.logprob <= 0
+        assert entry.top_logprobs[0].logprob >= entry.top_logprobs[1].logprob
+
+
+def check_completions(client, _):
+    golden = json.loads((FIXTURE / "golden.json").read_text())["prompts"]
+    extra = {"ignore_eos": True, "return_token_ids": True}
+    for prompt in golden:
+        reply = client.completions.create(
+            model=MODEL, prompt=prompt["input_ids"], max_tokens=24, temperature=0, extra_body=extra
+        )
+        assert reply.choices[0].token_ids == prompt["greedy_ids"]
+        assert reply.usage.prompt_tokens == len(prompt["input_ids"])
+    reply = client.completions.create(model=MODEL, prompt=["room", "the"], max_tokens=2, n=2)
+    assert [choice.index for choice in reply.choices] == [0, 1, 2, 3]
+
+
+def check_completion_stream(client, _):
+    asked = dict(model=MODEL, prompt="room the request", max_tokens=12, seed=9)
+    whole = client.completions.create(**asked)
+    chunks = list(client.completions.create(**asked, stream=True))
+    assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
+
+
+def check_completion_logprobs_and_echo(client, _):
+    reply = client.completions.create(
+        model=MODEL, prompt="room the request", max_tokens=3, temperature=0, logprobs=2, echo=True
+    )
+    choice = reply.choices[0]
+    assert choice.text.startswith("room the request")
+    assert choice.logprobs.token_logprobs[0] is None
+    assert len(choice.logprobs.tokens) == reply.usage.total_tokens
+    assert choice.logprobs.text_offset == sorted(choice.logprobs.text_offset)
+
+
+def check_stop_and_bias(client, _):
+    whole = client.completions.create(model=MODEL, prompt="room", max_tokens=16, temperature=0).choices[0].text
+    stop = whole[4:6]
+    cut = client.completions.create(model=MODEL, prompt="room", max_tokens=16, temperature=0, stop=[stop])
+    assert cut.choices[0].text == whole[: whole.index(stop)] and cut.choices[0].finish_reason == "stop"
+    forced = client.completions.create(
+        model=MODEL, prompt="room", max_tokens=3, logit_bias={"42": 100}, extra_body={"return_token_ids": True}
+    )
+    assert forced.choices[0].token_ids == [42, 42, 42]
+
+
+def check_errors(client, _):
+    ask = client.chat.completions.create
+    error = raises(openai.NotFoundError, lambda: ask(model="no-such", messages=MESSAGES))
+    assert error.code == "model_not_found" and error.param == "model"
+    error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, temperature=7))
+    assert error.param == "temperature" and "from 0 to 2" in error.message
+    error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, extra_body={"wings": 2}))
+    assert error.param == "wings"
+    json_mode = {"type": "json_object"}
+    error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, response_format=json_mode))
+    assert error.param == "response_format"
+    long = [5] * 200_000
+    error = raises(openai.BadRequestError, lambda: client.completions.create(model=MODEL, prompt=long))
+    assert error.code == "context_length_exceeded"
+    stranger = client.with_options(api_key="sk-wrong")
+    error = raises(openai.AuthenticationError, lambda: stranger.models.list())
+    assert error.code == "invalid_api_key"
+
+
+def check_cancel_frees(client, base):
+    stream = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, max_tokens=2000, stream=True, extra_body={"ignore_eos": True}
+    )
+    next(iter(stream))
+    stream.close()
+    wait_until("no request runs", lambda: "\nvllm:num_requests_running{model_name=\"tested\"} 0\n" in metrics(base))
+
+
+def raises(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def metrics(base):
+    request = urllib.request.Request(f"{base}/metrics", headers={"Authorization": f"Bearer {KEY}"})
+    return urllib.request.urlopen(request, timeout=PATIENCE_S).read().decode()
+
+
+def wait_until(what, holds):
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: never")
+        time.sleep(0.02)
+
+
+def healthy(base):
+    try:
+        return urllib.request.urlopen(f"{base}/health", timeout=PATIENCE_S).status == 200
+    except OSError:
+        return False
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_checks(base):
+    client = openai.OpenAI(base_url=f"{base}/v1", api_key=KEY, max_retries=0, timeout=PATIENCE_S)
+    failed = 0
+    checks = [(name, check) for name, check in globals().items() if name.startswith("check_")]
+    for name, check in checks:
+        try:
+            check(client, base)
+            print(f"ok      {name}")
+        except Exception:
+            failed += 1
+            print(f"FAILED  {name}")
+            traceback.print_exc()
+    return len(checks) - failed, failed
+
+
+def main():
+    port = free_port()
+    command = [sys.argv[1], "serve", str(FIXTURE), "--port", str(port), "--device", "cpu"]
+    command += ["--served-model-name", MODEL, "--api-key", KEY]
+    # The test's own settings alone, whatever the surroundings say.
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TOKENMILL_")}
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=surroundings)
+        try:
+            base = f"http://127.0.0.1:{port}"
+            wait_until("the server is ready", lambda: server.poll() is not None or healthy(base))
+            passed, failed = run_checks(base) if server.poll() is None else (0, 1)
+            server.send_signal(signal.SIGTERM)
+            status = server.wait(PATIENCE_S)
+        finally:
+            server.kill()
+        if failed or status:
+            log.seek(0)
+            print("--- the server's log, its end\n" + log.read().decode(errors="replace")[-8000:])
+    print(f"{passed} passed, {failed} failed; the server ended with status {status}")
+    return 1 if failed or status else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    FIXTURE = Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "fixtures" / "llama"
+    sys.exit(main())
