@@ -61,7 +61,7 @@ pub enum TokenizeInput {
         add_special_tokens: bool,
     },
     /// A conversation, rendered.
-    Chat(Conversation),
+    Chat(Box<Conversation>),
 }
 
 impl TokenizeRequest {
@@ -74,7 +74,7 @@ impl TokenizeRequest {
         let model = fields.text("model");
         let return_token_strs = fields.boolean("return_token_strs").unwrap_or(false);
         let input = if is_chat {
-            TokenizeInput::Chat(take_conversation(&mut fields, &mut problems))
+            TokenizeInput::Chat(Box::new(take_conversation(&mut fields, &mut problems)))
         } else {
             take_text(&mut fields, &mut problems)
         };

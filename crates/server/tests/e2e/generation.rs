@@ -92,7 +92,7 @@ fn stop_tokens_bias_and_min_tokens() {
     let later = completion(&house, json!({"stop_token_ids": [third], "min_tokens": first_at + 3}));
     assert!(later["usage"]["completion_tokens"].as_u64().unwrap() > first_at as u64 + 1);
     let forced = completion(&house, json!({"logit_bias": {"42": 100}, "return_token_ids": true}));
-    assert_eq!(forced["choices"][0]["token_ids"], json!([42; 16]));
+    assert_eq!(forced["choices"][0]["token_ids"], json!(vec![42; 16]));
     let banned = completion(
         &house,
         json!({"logit_bias": {ids[0].to_string(): -100}, "return_token_ids": true}),
