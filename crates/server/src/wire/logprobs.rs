@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tokenmill::{TokenId, TokenLogprob, TopLogprob};
 
 /// JSON has no infinity: what has no probability is reported as this.
-const LEAST_LOGPROB: f32 = -9999.0;
+const LEAST_LOGPROB: f64 = -9999.0;
 
 /// How tokens are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct ChatLogprobs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct ChatTokenLogprob {
     token: String,
-    logprob: f32,
+    logprob: f64,
     bytes: Option<Vec<u8>>,
     top_logprobs: Vec<ChatTopLogprob>,
 }
@@ -48,7 +48,7 @@ struct ChatTokenLogprob {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct ChatTopLogprob {
     token: String,
-    logprob: f32,
+    logprob: f64,
     bytes: Option<Vec<u8>>,
 }
 
@@ -75,7 +75,7 @@ impl ChatLogprobs {
 pub struct CompletionLogprobs {
     /// Where each token's text begins, in characters from the start of the choice's text.
     text_offset: Vec<usize>,
-    token_logprobs: Vec<Option<f32>>,
+    token_logprobs: Vec<Option<f64>>,
     tokens: Vec<String>,
     /// The likeliest tokens and the token itself; null where a prompt's first token has none.
     top_logprobs: Vec<Option<Map<String, Value>>>,
@@ -131,8 +131,11 @@ pub fn prompt_logprobs(tokens: &[Option<TokenLogprob>], names: TokenNames) -> Va
     tokens.iter().map(|token| token.as_ref().map_or(Value::Null, entry)).collect()
 }
 
-fn finite(logprob: f32) -> f32 {
-    if logprob.is_nan() { LEAST_LOGPROB } else { logprob.max(LEAST_LOGPROB) }
+/// The number with the fewest digits that is this one in single precision; so the three forms print alike.
+fn finite(logprob: f32) -> f64 {
+    let shortest: f64 = logprob.to_string().parse().unwrap_or(LEAST_LOGPROB);
+    // `max` passes over NaN.
+    shortest.max(LEAST_LOGPROB)
 }
 
 #[cfg(test)]
@@ -186,6 +189,14 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(form).unwrap(), want);
         assert_eq!(offset, 3);
+    }
+
+    #[test]
+    fn numbers_are_short_and_finite() {
+        assert_eq!(finite(-13.940894).to_string(), "-13.940894");
+        for odd in [f32::NAN, f32::NEG_INFINITY, -1e9] {
+            assert_eq!(finite(odd), LEAST_LOGPROB);
+        }
     }
 
     #[test]

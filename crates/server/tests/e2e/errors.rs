@@ -92,9 +92,28 @@ fn over_long_prompts_say_so() {
     assert_eq!(house.post("/v1/chat/completions", &chat).error().1, long);
 }
 
+/// A copy of a fixture whose chat template is left out, in a directory that goes when dropped.
+fn without_template(fixture: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(testkit::golden::fixture_directory(fixture)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap();
+        if name != "chat_template.jinja" {
+            std::fs::copy(&path, copy.path().join(name)).unwrap();
+        }
+    }
+    let config = copy.path().join("tokenizer_config.json");
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
+    json.as_object_mut().unwrap().remove("chat_template");
+    std::fs::write(config, json.to_string()).unwrap();
+    copy
+}
+
 #[test]
 fn a_checkpoint_without_a_template_refuses_chats_and_names_the_way_out() {
-    let house = House::of("qwen3-tied");
+    let copy = without_template("llama-tied");
+    let house = House::of(copy.path().to_string_lossy().into_owned().leak());
     let chat = json!({"messages": [{"role": "user", "content": "hi"}]});
     let reply = house.post("/v1/chat/completions", &chat);
     assert_eq!(reply.error(), (400, "no_chat_template".into(), "messages".into()));
@@ -103,6 +122,31 @@ fn a_checkpoint_without_a_template_refuses_chats_and_names_the_way_out() {
         house.post("/v1/completions", &json!({"prompt": "hi", "max_tokens": 1})).status,
         200
     );
+}
+
+#[test]
+fn a_checkpoint_without_a_tokenizer_takes_and_gives_token_ids() {
+    let copy = without_template("llama-tied");
+    std::fs::remove_file(copy.path().join("tokenizer.json")).unwrap();
+    let house = House::of(copy.path().to_string_lossy().into_owned().leak());
+    let golden = &testkit::golden::Golden::read("llama-tied").prompts[0];
+    let body = json!({
+        "prompt": golden.input_ids, "max_tokens": 24, "temperature": 0, "ignore_eos": true, "logprobs": 1,
+        "return_token_ids": null
+    });
+    let reply = house.ask("/v1/completions", body);
+    assert_eq!(reply["choices"][0]["token_ids"], json!(golden.greedy_ids));
+    assert_eq!(reply["choices"][0]["text"], "");
+    let name = format!("token_id:{}", golden.greedy_ids[0]);
+    assert_eq!(reply["choices"][0]["logprobs"]["tokens"][0], json!(name));
+    for (path, body) in [
+        ("/v1/completions", json!({"prompt": "hi"})),
+        ("/v1/completions", json!({"prompt": [5], "stop": ["x"]})),
+        ("/tokenize", json!({"prompt": "hi"})),
+        ("/detokenize", json!({"tokens": [5]})),
+    ] {
+        assert_eq!(house.post(path, &body).error().0, 400, "{path} {body}");
+    }
 }
 
 #[test]
