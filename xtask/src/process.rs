@@ -1,5 +1,6 @@
 //! Running other programs: inherit their output, or read it.
 
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
@@ -33,7 +34,10 @@ pub fn works(command: &mut Command) -> bool {
 
 /// The command as a person would type it.
 pub fn line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    // `cargo`, not the path of one machine's cargo.
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
