@@ -85,6 +85,7 @@ pub(crate) fn load(
     let info = model_info(&checkpoint.metadata, &engine, backend.name());
     let mut settings = vec![device];
     settings.extend(effective_settings(options, &load_options, &memory, &engine));
+    warn_of_strange_tokens(manifest, files.tokenizer.as_ref(), info.vocab_size);
     Ok(Model::new(ModelParts {
         id: manifest.id.clone(),
         path: checkpoint.layout.root,
@@ -96,6 +97,19 @@ pub(crate) fn load(
         defaults: files.defaults,
         engine,
     }))
+}
+
+/// A tokenizer may know more tokens than the model has rows: prompts with such a token are refused one by one.
+fn warn_of_strange_tokens(
+    manifest: &ModelManifest,
+    tokenizer: Option<&Tokenizer>,
+    vocab_size: usize,
+) {
+    let tokens = tokenizer.map_or(0, Tokenizer::vocab_size);
+    if tokens > vocab_size {
+        let model = manifest.id.0.as_str();
+        tracing::warn!(model, tokens, vocab_size, "the tokenizer has more tokens than the model");
+    }
 }
 
 fn model_info(metadata: &ModelMetadata, engine: &Engine, device: &str) -> ModelInfo {

@@ -5,7 +5,7 @@
 use testkit::golden::{Golden, fixture_directory, fixture_names};
 use tokenmill::{
     Bytes, Error, FinishReason, GenerateOptions, GenerationEvent, Library, LibraryOptions, Model,
-    ModelOptions, Output, StopReason, TokenId,
+    ModelOptions, Output, SessionOptions, StopReason, TokenId, options::SyntheticWeights,
 };
 
 fn library() -> Library {
@@ -320,6 +320,97 @@ fn inspection_tells_what_a_fixture_is() {
         let model = report.model.unwrap();
         assert!(model.parameters > 100_000 && !model.layers.is_empty(), "{name}: {model:?}");
     }
+}
+
+#[test]
+fn made_up_weights_need_a_configuration_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = fixture_directory("llama").join("config.json");
+    std::fs::copy(config, directory.path().join("config.json")).unwrap();
+    let synthetic = SyntheticWeights { seed: 1, dtype: tokenmill::DType::BF16 };
+    let options = ModelOptions { synthetic: Some(synthetic), ..ModelOptions::default() };
+    let path = directory.path().to_str().unwrap();
+    let model = library().load(path, options, &mut |_| true).unwrap();
+    assert_eq!(tokens(&model, &prompt(4, 0), &greedy(5)).len(), 5);
+}
+
+#[test]
+fn a_conversation_grows_until_the_context_ends() {
+    let model = load_with(
+        "llama",
+        ModelOptions { max_sequence_tokens: Some(96), ..ModelOptions::default() },
+    );
+    let options = SessionOptions { generate: greedy(8), ..SessionOptions::default() };
+    let mut session = model.session(options);
+    let refused = loop {
+        let turns = session.history().len();
+        match session.ask("and then?").and_then(|answer| answer.text()) {
+            Ok(_) => assert_eq!(session.history().len(), turns + 2),
+            Err(error) => {
+                assert_eq!(session.history().len(), turns, "a refused question leaves no trace");
+                break error;
+            }
+        }
+    };
+    assert!(matches!(refused, Error::ContextLengthExceeded { limit: 96, .. }), "{refused}");
+    assert!(session.history().len() >= 2);
+    session.reset();
+    assert!(session.ask("again").is_ok());
+}
+
+#[test]
+fn an_answer_that_is_dropped_stays_as_far_as_it_was_read() {
+    let model = load("llama");
+    let options = SessionOptions { generate: greedy(400), ..SessionOptions::default() };
+    let mut session = model.session(options);
+    drop(session.ask("unheard").unwrap());
+    assert!(session.history().is_empty());
+    let mut heard = String::new();
+    for event in session.ask("heard").unwrap() {
+        if let GenerationEvent::Delta { text, .. } = event.unwrap() {
+            heard.push_str(&text);
+        }
+        if !heard.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(session.history()[1].content, Some(heard.into()));
+    assert_eq!(session.undo().as_deref(), Some("heard"));
+    assert!(session.history().is_empty());
+}
+
+#[test]
+fn references_are_directories_or_names_in_the_cache() {
+    let cache = tempfile::tempdir().unwrap();
+    let snapshot = cache.path().join("models--org--tiny/snapshots/abc");
+    std::fs::create_dir_all(&snapshot).unwrap();
+    for entry in std::fs::read_dir(fixture_directory("llama-tied")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, snapshot.join(path.file_name().unwrap())).unwrap();
+    }
+    let refs = cache.path().join("models--org--tiny/refs");
+    std::fs::create_dir_all(&refs).unwrap();
+    std::fs::write(refs.join("main"), "abc").unwrap();
+    let cache_dir = Some(cache.path().to_owned());
+    let library = Library::new(LibraryOptions { cache_dir, ..Default::default() }).unwrap();
+    assert_eq!(library.resolve("org/tiny").unwrap(), snapshot);
+    let local = library.local_models().unwrap();
+    assert_eq!(
+        (local.len(), local[0].name.as_str(), local[0].bytes > 700_000),
+        (1, "org/tiny", true)
+    );
+    let model = library.load("org/tiny", ModelOptions::default(), &mut |_| true).unwrap();
+    assert_eq!(model.id().0, "org/tiny");
+    for (reference, part) in [
+        ("org/tiny@v2", "it has main"),
+        ("org/other", "pull it first"),
+        ("./nowhere", "does not exist"),
+    ] {
+        let error = library.resolve(reference).unwrap_err();
+        assert!(matches!(&error, Error::NotFound(text) if text.contains(part)), "{error}");
+    }
+    assert!(library.remove_local("org/tiny").unwrap().0 > 700_000);
+    assert!(library.local_models().unwrap().is_empty());
 }
 
 #[test]
