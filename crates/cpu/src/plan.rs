@@ -244,3 +244,6 @@ impl Workspace {
         Bytes(elements.saturating_mul(size_of::<f32>()) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests;
