@@ -34,26 +34,29 @@ fn band_outputs(
     band: &[OutputRow],
 ) -> Vec<RowOutput> {
     let normed: Vec<Vec<f32>> = band.iter().map(|output| normed(executor, output.row)).collect();
-    let scored = band.iter().zip(&normed).filter(|(output, _)| output.kind != OutputKind::Hidden);
+    let has_logits = |output: &OutputRow| output.kind != OutputKind::Hidden;
+    let scored = band.iter().zip(&normed).filter(|(output, _)| has_logits(output));
     let inputs: Vec<f32> = scored.flat_map(|(_, row)| row.iter().copied()).collect();
-    let vocab = executor.model.semantic.vocab_size;
     let mut logits = logits(executor, &inputs);
-    let mut rows = logits.chunks_mut(vocab);
-    let answers: Vec<(&OutputRow, Vec<f32>, Option<&mut [f32]>)> = band
-        .iter()
-        .zip(normed)
-        .map(|(output, hidden)| match output.kind {
-            OutputKind::Hidden => (output, hidden, None),
-            _ => (output, hidden, rows.next()),
-        })
-        .collect();
-    answers
-        .into_par_iter()
-        .map(|(output, hidden, logits)| match logits {
-            None => RowOutput::Hidden(hidden),
-            Some(logits) => answer(output, logits, &counts[slot_of(batch, output.row).0 as usize]),
-        })
-        .collect()
+    let mut rows = logits.chunks_mut(executor.model.semantic.vocab_size);
+    // A hidden state is its own answer; every other row takes its logits, in order.
+    let values = band.iter().zip(normed).map(|(output, hidden)| match has_logits(output) {
+        true => (output, Values::Logits(rows.next().expect("a row of logits for each input"))),
+        false => (output, Values::Hidden(hidden)),
+    });
+    let answer = |(output, values): (&OutputRow, Values<'_>)| match values {
+        Values::Hidden(hidden) => RowOutput::Hidden(hidden),
+        Values::Logits(logits) => {
+            answer(output, logits, &counts[slot_of(batch, output.row).0 as usize])
+        }
+    };
+    values.collect::<Vec<_>>().into_par_iter().map(answer).collect()
+}
+
+/// What an output row is answered from.
+enum Values<'a> {
+    Hidden(Vec<f32>),
+    Logits(&'a mut [f32]),
 }
 
 /// The slot of the run that a row belongs to.

@@ -15,7 +15,7 @@ const FIXTURES: [&str; 5] = ["gemma2", "gemma3", "mistral", "olmo2", "qwen3"];
 
 fn prompt(fixture: &str) -> Vec<TokenId> {
     let golden = Golden::read(fixture);
-    golden.prompts.iter().max_by_key(|p| p.input_ids.len()).unwrap().input_ids.clone()
+    golden.prompts.iter().max_by_key(|p| p.input_ids.len()).expect("a prompt").input_ids.clone()
 }
 
 /// The prompt in chunks of the given lengths, the rest token by token.

@@ -59,7 +59,6 @@ fn agrees_with_its_golden(fixture: &str) {
 
 fn check_logits(what: &str, prompt: &GoldenPrompt, logits: &[Vec<f32>]) {
     let distance = logits_distance(&logits.concat(), &prompt.logits);
-    println!("{what}: largest relative distance {:e}", distance.relative);
     assert!(distance.relative <= TOLERANCE, "{what}: {distance:?}");
     let seen: Vec<TokenId> = logits.iter().map(|row| argmax(row)).collect();
     assert_eq!(seen, prompt.prompt_argmax, "{what}");

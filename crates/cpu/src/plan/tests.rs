@@ -65,9 +65,9 @@ fn what_does_not_fit_is_refused_with_numbers() {
     let small = planned("qwen3", &options(None, None), Bytes::mib(1));
     let text = small.unwrap_err().to_string();
     assert!(text.contains("weights and workspace") && text.contains("1.0 MiB available"), "{text}");
-    let greedy = planned("qwen3", &options(None, Some(Bytes::mib(100))), Bytes::mib(50));
+    let greedy = planned("qwen3", &options(None, Some(Bytes::mib(100))), Bytes::mib(20));
     let text = greedy.unwrap_err().to_string();
-    assert!(text.contains("KV blocks") && text.contains("50.0 MiB available"), "{text}");
+    assert!(text.contains("KV blocks") && text.contains("20.0 MiB available"), "{text}");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! limit then, and prefetching the next four outputs keeps it busy); many rows read them from a widened copy that stays in
 //! the second-level cache.
 
+#![allow(clippy::needless_range_loop)] // One index runs over several arrays of registers at once.
+
 use std::{arch::x86_64::*, array, ops::Range};
 
 use super::{K_BLOCK, LANES, rectangle::Rectangle};
@@ -21,8 +23,10 @@ pub struct Avx2(());
 const TILE_ROWS: usize = 3;
 /// Outputs of a tile.
 const TILE_OUTS: usize = 4;
-/// Up to this many rows read the stored weights directly.
-const DIRECT_ROWS: usize = 3;
+/// Up to this many rows read the stored weights directly: their tiles widen the same four outputs again, out of the first
+/// cache, and the memory never pauses. Steps of Qwen3-0.6B on two cores of Zen 3, directly and by way of the panel: 4
+/// rows 114 and 155 ms, 8 rows 181 and 199 ms, 16 rows 346 and 265 ms.
+const DIRECT_ROWS: usize = 8;
 /// Outputs whose widened weights are kept at a time: 32 * 1024 * 4 bytes = 128 KiB.
 const PANEL_OUTS: usize = 32;
 /// Rows that pass over a panel before the next: 48 * 1024 * 4 bytes = 192 KiB.
@@ -212,7 +216,7 @@ fn direct_tile<E: Element, const R: usize>(
             for r in 0..R {
                 acc[r][out] = _mm256_fmadd_ps(row[r], weight, acc[r][out]);
             }
-            if at % (64 / E::SIZE) == 0 {
+            if at.is_multiple_of(64 / E::SIZE) {
                 // The same place of the next four outputs. A prefetch of an address outside the weight does nothing.
                 let ahead = w[out].as_ptr().wrapping_add((TILE_OUTS * len + at) * E::SIZE);
                 _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
@@ -293,7 +297,7 @@ fn widen_group<E: Element>(w: [&[u8]; TILE_OUTS], len: usize, group: &mut [f32])
             };
             // SAFETY: `lanes[out]` has eight floats.
             unsafe { _mm256_storeu_ps(lanes[out].as_mut_ptr(), weight) };
-            if at % (64 / E::SIZE) == 0 {
+            if at.is_multiple_of(64 / E::SIZE) {
                 let ahead = w[out].as_ptr().wrapping_add((TILE_OUTS * len + at) * E::SIZE);
                 _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
             }

@@ -52,9 +52,17 @@ fn projections_are_bitwise_their_plain_twin() {
     let mut random = Random(1);
     for format in FORMATS {
         for cols in [1, 7, 8, 24, 100, 1023, 1024, 1025, 2500] {
-            for (count, outs) in
-                [(1, 0..1), (1, 0..9), (2, 1..6), (3, 0..4), (4, 0..37), (7, 3..40), (50, 0..5)]
-            {
+            for (count, outs) in [
+                (1, 0..1),
+                (1, 0..9),
+                (2, 1..6),
+                (3, 0..4),
+                (4, 0..37),
+                (7, 3..40),
+                (11, 3..40),
+                (50, 0..5),
+                (51, 3..40),
+            ] {
                 let stored = store(format, &random.values(41 * cols));
                 let w = WeightView::new(&stored[1..], format, 41, cols);
                 let x = random.values(count * (cols + 3));
