@@ -61,8 +61,10 @@ impl Loader<'_> {
     fn decoder(&mut self) -> Result<Decoder, LoadError> {
         let semantic = &self.contract.semantic;
         let embedding = self.matrix(WeightRole::TokenEmbedding)?;
-        let layers = semantic.layers.iter().zip(0..);
-        let layers: Result<_, _> = layers.map(|(spec, index)| self.layer(index, spec)).collect();
+        let layers: Result<Vec<Layer>, LoadError> =
+            semantic.layers.iter().zip(0..).map(|(spec, index)| self.layer(index, spec)).collect();
+        // Here, not later: a cancelled load must ask for nothing more.
+        let layers = layers?;
         let final_norm = self.norm(WeightRole::FinalNorm, &semantic.final_norm)?;
         let head = match semantic.head.tied {
             true => None,
@@ -71,7 +73,7 @@ impl Loader<'_> {
         Ok(Decoder {
             semantic: semantic.clone(),
             embedding,
-            layers: layers?,
+            layers,
             final_norm,
             head,
             ropes: std::mem::take(&mut self.ropes),
