@@ -73,6 +73,12 @@ impl<'a> Progress<'a> {
         !self.interrupts.take()
     }
 
+    /// Shows a step of writing; `false` after Ctrl-C.
+    pub fn writing(&mut self, done: Bytes, total: Bytes) -> bool {
+        self.show_bytes("writing", done.0, total.0, "");
+        !self.interrupts.take()
+    }
+
     /// Counts single things done.
     pub fn counting(&mut self, what: &str, current: u64, total: u64) -> bool {
         self.bar.set_style(style("{prefix:>9} {bar:30} {pos}/{len} {elapsed}"));

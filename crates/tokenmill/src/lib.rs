@@ -38,6 +38,7 @@ pub mod prompt;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+pub mod synth;
 
 pub use chat::{ChatMessage, ChatOptions, ChatRequest};
 pub use device::DeviceChoice;

@@ -1,0 +1,117 @@
+//! `tokenmill bench` and `tokenmill synth`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Home, Ran, fixture, llama, text};
+
+const TINY: [&str; 6] = ["--prompt-len", "24", "--output-len", "5", "--seed", "3"];
+
+fn results(ran: &Ran) -> Value {
+    let report = ran.json();
+    for field in ["bench", "version", "commit", "model", "processor", "shape", "results"] {
+        assert!(!report[field].is_null(), "no {field} in {report}");
+    }
+    report["results"].clone()
+}
+
+#[test]
+fn latency_counts_every_token() {
+    let home = Home::new();
+    let model = llama();
+    let arguments = ["bench", "latency", &model, "--json", "-b3", "--iterations=2", "--warmup=1"];
+    let ran = home.run(&[&arguments[..], &TINY].concat());
+    let results = results(&ran);
+    assert_eq!(results["requests"], 6);
+    assert_eq!(results["prompt_tokens"], 6 * 24);
+    assert_eq!(results["output_tokens"], 6 * 5);
+    assert!(results["time_to_first_token"]["p50_ms"].as_f64() > Some(0.0));
+    assert!(results["time_per_output_token"]["p90_ms"].as_f64() > Some(0.0));
+    assert!(results["prefill_tokens_per_s"].as_f64() > Some(0.0));
+    let report = ran.json();
+    assert_eq!(report["info"]["device"], "cpu");
+    assert!(report["floor"]["weight_bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn throughput_runs_on_made_up_weights() {
+    let home = Home::new();
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(fixture("qwen3").join("config.json"), dir.path().join("config.json")).unwrap();
+    let arguments = ["bench", "throughput", "--synthetic", text(dir.path()), "--json", "-r9"];
+    let ran = home.run(&[&arguments[..], &TINY].concat());
+    assert_eq!(results(&ran)["output_tokens"], 9 * 5);
+    assert_eq!(ran.json()["synthetic"], true);
+}
+
+#[test]
+fn serve_measures_its_own_server_over_http() {
+    let home = Home::new();
+    let model = llama();
+    for pace in [["--concurrency", "3"], ["--rate", "200"]] {
+        let arguments = ["bench", "serve", &model, "--json", "-r7"];
+        let ran = home.run(&[&arguments[..], &TINY, &pace].concat());
+        let results = results(&ran);
+        assert_eq!((&results["failed"], &results["requests"]), (&0.into(), &7.into()), "{results}");
+        assert_eq!(results["prompt_tokens"], 7 * 24);
+        assert_eq!(results["output_tokens"], 7 * 5);
+    }
+}
+
+#[test]
+fn load_tells_every_phase() {
+    let home = Home::new();
+    let loads = results(&home.run(&["bench", "load", &llama(), "--json", "--iterations=2"]));
+    let loads = loads.as_array().unwrap();
+    assert_eq!(loads.len(), 2);
+    assert!(loads[0]["phases"].as_array().map(Vec::len) > Some(1), "{loads:?}");
+}
+
+#[test]
+fn tables_are_for_people() {
+    let home = Home::new();
+    let model = llama();
+    let ran = home.run(&[&["bench", "latency", &model, "--iterations=1"][..], &TINY].concat());
+    for word in ["latency of", "TTFT", "TPOT", "p50", "p90", "floor"] {
+        assert!(ran.done().contains(word), "no {word} in {ran:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let home = Home::new();
+    home.run(&["bench", "latency"]).failed(2, &["MODEL", "--synthetic"]);
+    home.run(&["bench", "latency", &llama(), "-b0"]).failed(2, &["--batch"]);
+    let few = ["bench", "latency", &llama(), "-b9", "--max-num-seqs=4"];
+    home.run(&few).failed(2, &["max-num-seqs is 4", "9"]);
+    home.run(&["bench", "serve", "--url", "https://example.com"]).failed(2, &["http://"]);
+    home.run(&["bench", "serve", "--url", "http://127.0.0.1:1"]).failed(1, &["127.0.0.1:1"]);
+}
+
+#[test]
+fn a_written_checkpoint_runs_and_its_seed_decides_the_weights() {
+    let home = Home::new();
+    let out = tempfile::tempdir().unwrap();
+    let write = |name: &str, seed: &str| {
+        let path = out.path().join(name);
+        home.run(&["synth", &llama(), text(&path), "--seed", seed]).done();
+        path
+    };
+    let (one, same, other) = (write("one", "1"), write("same", "1"), write("other", "2"));
+    let weights = |path: &std::path::Path| {
+        let mut files: Vec<_> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "safetensors"));
+        files.sort();
+        files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(!weights(&one).is_empty());
+    assert_eq!(weights(&one), weights(&same));
+    assert_ne!(weights(&one), weights(&other));
+    let inspected = home.run(&["inspect", text(&one), "--json"]).json();
+    assert_eq!(inspected["findings"].as_array().map(Vec::len), Some(0));
+    home.run(&["bench", "throughput", text(&one), "-r2", "-p8", "-o2"]).done();
+    let again = home.run(&["synth", &llama(), text(&one)]);
+    assert_ne!(again.code, 0, "a directory that is not empty is not written over");
+}

@@ -1,0 +1,127 @@
+//! `tokenmill serve`.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+};
+
+use crate::support::{Home, llama, signal};
+
+/// A server on a free port.
+struct Serving {
+    child: Child,
+    address: String,
+    log: String,
+}
+
+impl Serving {
+    fn start(home: &Home, arguments: &[&str]) -> Self {
+        let arguments = [&["serve", "--port", "0"][..], arguments].concat();
+        let mut child = home.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = String::new();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        loop {
+            let mut line = String::new();
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "ended before it was ready: {log}");
+            log.push_str(&line);
+            if let Some(address) = line.trim_end().strip_prefix("ready on http://") {
+                let address = address.to_owned();
+                // Read on, so that the server never waits for its log.
+                std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+                return Serving { child, address, log };
+            }
+        }
+    }
+
+    fn get(&self, path: &str, header: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Ends it with SIGTERM and gives the exit code.
+    fn end(mut self) -> Option<i32> {
+        signal(&self.child, "TERM");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    /// A test that failed must not leave its server behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_is_ready_when_it_says_so_and_drains_on_sigterm() {
+    let home = Home::new().with_local_model();
+    let model = llama();
+    let serving = Serving::start(&home, &[&model, "org/tiny", "--max-model-len", "128"]);
+    assert!(serving.get("/health", "").starts_with("HTTP/1.1 200"));
+    let models = serving.get("/v1/models", "");
+    assert!(models.contains("\"org/tiny\"") && models.contains("\"llama\""), "{models}");
+    let setting = serving.log.lines().find(|line| line.starts_with("max-model-len")).unwrap();
+    assert!(setting.contains("128") && setting.contains("--max-model-len"), "{setting}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn settings_come_from_a_file_and_secrets_stay_hidden() {
+    let home = Home::new();
+    let config = home.path().join("settings.toml");
+    std::fs::write(&config, "api_key = [\"hunter2\"]\nserved_model_name = [\"tiny\"]\n").unwrap();
+    let serving = Serving::start(&home, &[&llama(), "--config", config.to_str().unwrap()]);
+    assert!(!serving.log.contains("hunter2"), "{}", serving.log);
+    assert!(serving.get("/v1/models", "").starts_with("HTTP/1.1 401"));
+    let models = serving.get("/v1/models", "authorization: Bearer hunter2\r\n");
+    assert!(models.contains("\"tiny\""), "{models}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn another_server_can_be_measured() {
+    let home = Home::new();
+    let model = llama();
+    let serving = Serving::start(&home, &[&model]);
+    let url = format!("http://{}", serving.address);
+    for target in [&["--url", &url][..], &["--url", &url, &model]] {
+        let shape = ["bench", "serve", "--json", "-r4", "-p12", "-o3"];
+        let report = home.run(&[&shape[..], target].concat()).json();
+        assert_eq!(report["results"]["failed"], 0, "{report}");
+        assert_eq!(report["results"]["output_tokens"], 12, "{report}");
+    }
+    let absent = ["bench", "serve", "--url", &url, "--model-name", "absent", "-r2", "-p3", "-o1"];
+    let ran = home.run(&absent);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("404") && ran.stdout.contains("absent"), "{ran:?}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn wrong_settings_are_told_all_at_once() {
+    let home = Home::new();
+    let ran = home.run(&["serve", &llama(), "--port", "eighty", "--max-queue", "-1"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let ran = home.run(&["serve", &llama(), "--port", "eighty", "--max-body", "many"]);
+    ran.failed(2, &["--port is \"eighty\"", "--max-body is \"many\""]);
+    home.run(&["serve"]).failed(2, &["MODEL"]);
+    let ran = home.run(&["serve", "/no/such/model", "--port", "0", "-q"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stderr.contains("/no/such/model"), "{ran:?}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_before_anything_is_loaded() {
+    let home = Home::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let ran = home.run(&["serve", "/no/such/model", "--port", &port, "-q"]);
+    ran.failed(1, &["cannot listen", &port]);
+}
