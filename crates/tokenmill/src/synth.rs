@@ -23,11 +23,16 @@ pub fn write_checkpoint(
 ) -> Result<()> {
     let mut cancelled = false;
     let SyntheticWeights { seed, dtype } = weights;
-    let written =
-        models::synthetic::write_checkpoint(config_dir, out_dir, seed, dtype, &mut |done, total| {
+    let written = models::synthetic::write_checkpoint(
+        config_dir,
+        out_dir,
+        seed,
+        dtype,
+        &mut |done, total| {
             cancelled = !progress(done, total);
             !cancelled
-        });
+        },
+    );
     match written {
         Ok(()) if cancelled => Err(Error::Cancelled),
         Ok(()) => Ok(()),
