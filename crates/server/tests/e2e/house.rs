@@ -23,6 +23,9 @@ pub struct House {
     pub gate: Arc<Gate>,
     signals: mpsc::UnboundedSender<()>,
     thread: Option<JoinHandle<Ending>>,
+    /// Keeps the models past the server's end. Whoever drops a model last waits for its engine, and the server's thread
+    /// would wait for ever at a gate that the test opens afterwards.
+    _library: Library,
 }
 
 /// What a server is started with.
@@ -46,6 +49,7 @@ impl Plan {
         let backend = GatedBackend { inner: cpu::CpuBackend::new(), gate: gate.clone() };
         let library =
             Library::with_backends(LibraryOptions::default(), vec![Arc::new(backend)]).unwrap();
+        let kept = library.clone();
         let loads_behind_our_back = self.hold_loading.is_some();
         let Plan { fixtures, server, model, hold_loading } = self;
         let load = move || {
@@ -74,7 +78,7 @@ impl Plan {
             ending
         });
         let address = address.recv().expect("the server listens");
-        let house = House { address, gate, signals, thread: Some(thread) };
+        let house = House { address, gate, signals, thread: Some(thread), _library: kept };
         if !loads_behind_our_back {
             house.wait_until("ready", |house| house.get("/health").status == 200);
         }
