@@ -1,5 +1,7 @@
 //! The built program as a user meets it: arguments and input in, output, notices and exit codes out.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod bench;
 mod chat;
 mod inspect;

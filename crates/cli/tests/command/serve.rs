@@ -18,20 +18,20 @@ struct Serving {
 impl Serving {
     fn start(home: &Home, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--port", "0"][..], arguments].concat();
-        let mut child = home.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut log = String::new();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        loop {
+        let child = home.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut serving = Serving { child, address: String::new(), log: String::new() };
+        let mut lines = BufReader::new(serving.child.stderr.take().unwrap());
+        while serving.address.is_empty() {
             let mut line = String::new();
-            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "ended before it was ready: {log}");
-            log.push_str(&line);
-            if let Some(address) = line.trim_end().strip_prefix("ready on http://") {
-                let address = address.to_owned();
-                // Read on, so that the server never waits for its log.
-                std::thread::spawn(move || lines.read_to_string(&mut String::new()));
-                return Serving { child, address, log };
-            }
+            let read = lines.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "ended before it was ready: {}", serving.log);
+            let address = line.trim_end().strip_prefix("ready on http://");
+            serving.address = address.unwrap_or_default().to_owned();
+            serving.log.push_str(&line);
         }
+        // Read on, so that the server never waits for its log.
+        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+        serving
     }
 
     fn get(&self, path: &str, header: &str) -> String {

@@ -82,42 +82,48 @@ fn fill(table: &mut Table, load: &Load) {
     table.row("unload", format!("{:>9.3} s", load.unload_s));
 }
 
-/// Cuts a load into stretches where the text of its events changes.
+/// Cuts a load into stretches of like events.
 struct Phases {
     done: Vec<Phase>,
     name: String,
     since: Instant,
-    bytes: u64,
+    /// Bytes resident when the running stretch began, and now.
+    before: u64,
+    now: u64,
 }
 
 impl Phases {
     fn start() -> Self {
-        Phases { done: Vec::new(), name: "inspecting".into(), since: Instant::now(), bytes: 0 }
+        let name = "inspecting".to_owned();
+        Phases { done: Vec::new(), name, since: Instant::now(), before: 0, now: 0 }
     }
 
     fn note(&mut self, event: &ProgressEvent) {
-        let (name, bytes) = match event {
-            ProgressEvent::LoadWeights { current, detail, .. } => (detail.clone(), current.0),
-            ProgressEvent::Prepare { detail } => (detail.clone(), self.bytes),
-            ProgressEvent::Ready => ("ready".to_owned(), self.bytes),
+        let name = match event {
+            // Its detail names single weights, which are no phases.
+            ProgressEvent::LoadWeights { .. } => "weights",
+            ProgressEvent::Prepare { detail } => detail,
+            ProgressEvent::Ready => "ready",
         };
         if name != self.name {
-            self.close(bytes);
-            self.name = name;
+            self.close();
+            self.name = name.to_owned();
+        }
+        if let ProgressEvent::LoadWeights { current, .. } = event {
+            self.now = current.0;
         }
     }
 
-    /// Ends the running stretch; `bytes` are resident by now.
-    fn close(&mut self, bytes: u64) {
+    fn close(&mut self) {
         let seconds = self.since.elapsed().as_secs_f64();
         let name = std::mem::take(&mut self.name);
-        self.done.push(Phase { name, seconds, bytes: bytes.saturating_sub(self.bytes) });
+        self.done.push(Phase { name, seconds, bytes: self.now.saturating_sub(self.before) });
         self.since = Instant::now();
-        self.bytes = bytes.max(self.bytes);
+        self.before = self.now;
     }
 
     fn end(mut self) -> Vec<Phase> {
-        self.close(self.bytes);
+        self.close();
         self.done
     }
 }
@@ -127,17 +133,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_text_begins_a_phase() {
+    fn another_kind_of_event_begins_a_phase() {
         let mut phases = Phases::start();
-        phases.note(&ProgressEvent::load_weights(0, 10, "mapping"));
-        phases.note(&ProgressEvent::load_weights(6, 10, "mapping"));
-        phases.note(&ProgressEvent::load_weights(10, 10, "packing"));
+        phases.note(&ProgressEvent::load_weights(0, 10, "embedding"));
+        phases.note(&ProgressEvent::load_weights(6, 10, "layer 0"));
+        phases.note(&ProgressEvent::load_weights(10, 10, "head"));
         phases.note(&ProgressEvent::Prepare { detail: "warm-up".into() });
         phases.note(&ProgressEvent::Ready);
         let seen: Vec<(String, u64)> =
             phases.end().into_iter().map(|phase| (phase.name, phase.bytes)).collect();
-        let wanted =
-            [("inspecting", 0), ("mapping", 10), ("packing", 0), ("warm-up", 0), ("ready", 0)];
+        let wanted = [("inspecting", 0), ("weights", 10), ("warm-up", 0), ("ready", 0)];
         assert_eq!(seen, wanted.map(|(name, bytes)| (name.to_owned(), bytes)));
     }
 }
