@@ -191,13 +191,15 @@ impl Form {
         logprobs: Option<&[Option<TokenLogprob>]>,
     ) -> Result<Echo, ApiError> {
         let Some(texts) = &self.echo else { return Ok(Echo::default()) };
-        let text_of = |tokens: &[TokenId]| match self.model.has_tokenizer() {
-            true => self.model.detokenize(tokens, false),
+        let text_of = |tokens: &[TokenId], skip_special: bool| match self.model.has_tokenizer() {
+            true => self.model.detokenize(tokens, skip_special),
             false => Ok(String::new()),
         };
-        let text = match texts.get(prompt).cloned().flatten() {
+        let given = texts.get(prompt).cloned().flatten();
+        let from_text = given.is_some();
+        let text = match given {
             Some(text) => text,
-            None => text_of(tokens)?,
+            None => text_of(tokens, false)?,
         };
         let mut echo = Echo { offset: text.chars().count(), text, ..Echo::default() };
         let Some(rivals) = self.logprobs else { return Ok(echo) };
@@ -208,8 +210,12 @@ impl Form {
                     echo.logprobs.push(&at_most(logprob, rivals), self.names, &mut offset);
                 }
                 None => {
-                    let text = text_of(&[*token])?;
+                    let text = text_of(&[*token], false)?;
                     echo.logprobs.push_first(*token, &text, self.names, &mut offset);
+                    // The control token that a tokenizer puts before a text is no part of that text.
+                    if from_text && text_of(&[*token], true)?.is_empty() {
+                        offset = 0;
+                    }
                 }
             }
         }

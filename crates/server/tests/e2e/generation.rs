@@ -148,6 +148,21 @@ fn echo_scores_a_prompt_without_generating() {
 }
 
 #[test]
+fn offsets_of_an_echoed_text_are_places_in_it() {
+    let house = House::of("llama");
+    let reply = completion(&house, json!({"echo": true, "logprobs": 0, "max_tokens": 2}));
+    let logprobs = &reply["choices"][0]["logprobs"];
+    assert_eq!(logprobs["tokens"][0], "<|begin_of_text|>");
+    let tokens = logprobs["tokens"].as_array().unwrap()[1..].iter();
+    let offsets = logprobs["text_offset"].as_array().unwrap()[1..].iter();
+    let prompt_tokens = reply["usage"]["prompt_tokens"].as_u64().unwrap() as usize - 1;
+    for (token, offset) in tokens.zip(offsets).take(prompt_tokens) {
+        let rest = text(&reply).get(offset.as_u64().unwrap() as usize..).unwrap();
+        assert!(rest.starts_with(token.as_str().unwrap()), "{token} at {offset}");
+    }
+}
+
+#[test]
 fn a_shared_beginning_is_found_in_the_cache_unless_salted_apart() {
     let house = House::of("llama");
     let prompt: Vec<u32> = (0..200).map(|i| i % 500).collect();
