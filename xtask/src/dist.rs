@@ -22,9 +22,9 @@ const COMPLETIONS: &[(&str, &str)] =
 /// Builds the release and packs it.
 pub fn run(repo: &Repo, options: &Options) -> Result<(), Error> {
     let mut build = repo.cargo();
-    build.args(["build", "--release", "--locked", "--package", "cli"]);
-    process::run(build.args(["--config", "profile.release.strip=\"symbols\""]))?;
-    let binary = repo.target().join("release/tokenmill");
+    build.args(["build", "--profile", "dist", "--locked", "--package", "cli"]);
+    process::run(&mut build)?;
+    let binary = repo.target().join("dist/tokenmill");
 
     let name = package_name(&process::read(Command::new(&binary).arg("--version"))?);
     let out = repo.root.join(&options.out);

@@ -34,8 +34,6 @@ const INERT: &[(&str, &[&str])] = &[
     (
         "how another engine runs the model",
         &[
-            "_attn_implementation",
-            "_attn_implementation_autoset",
             "attn_implementation",
             "cache_implementation",
             "output_attentions",
@@ -49,8 +47,45 @@ const INERT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "token ids; generation_config.json and the tokenizer are read for them",
-        &["bos_token_id", "eos_token_id", "pad_token_id"],
+        "generation; generation_config.json is read for it, and old files repeat the defaults here",
+        &[
+            "bad_words_ids",
+            "begin_suppress_tokens",
+            "do_sample",
+            "diversity_penalty",
+            "encoder_no_repeat_ngram_size",
+            "exponential_decay_length_penalty",
+            "length_penalty",
+            "max_length",
+            "min_length",
+            "no_repeat_ngram_size",
+            "num_beam_groups",
+            "num_beams",
+            "num_return_sequences",
+            "output_scores",
+            "remove_invalid_values",
+            "repetition_penalty",
+            "return_dict_in_generate",
+            "suppress_tokens",
+            "temperature",
+            "top_k",
+            "top_p",
+            "typical_p",
+        ],
+    ),
+    (
+        "what every configuration of transformers may carry, whatever its model",
+        &[
+            "chunk_size_feed_forward",
+            "finetuning_task",
+            "is_llama_config",
+            "prefix",
+            "pruned_heads",
+            "task_specific_params",
+            "tf_legacy_loss",
+            "tokenizer_class",
+            "transformers.js_config",
+        ],
     ),
     (
         "names of classes, for classifiers; a decoder's checkpoint carries the defaults",
@@ -59,6 +94,12 @@ const INERT: &[(&str, &[&str])] = &[
 ];
 
 /// Whether `key` says nothing about what the model computes.
+///
+/// Besides the table: names with a leading underscore are private notes of the library that wrote the file (a family that
+/// reads one, as Gemma 3 does, consumes it first), and `..._token_id` are ids, for which `generation_config.json` and the
+/// tokenizer are read.
 pub fn is_inert(key: &str) -> bool {
-    INERT.iter().any(|(_, keys)| keys.contains(&key))
+    key.starts_with('_')
+        || key.ends_with("_token_id")
+        || INERT.iter().any(|(_, keys)| keys.contains(&key))
 }
