@@ -157,6 +157,17 @@ fn cancelling_ends_running_and_waiting_requests() {
 }
 
 #[test]
+fn a_stop_string_counts_as_stopped() {
+    let (engine, gate) = gated(EngineOptions::default());
+    engine.submit(request(100)).unwrap().stop();
+    drop(gate);
+    // The engine hears commands in their order: when this one is served, the first has ended.
+    assert_eq!(end(&mut engine.submit(request(2)).unwrap()), FinishReason::Length);
+    let metrics = engine.metrics();
+    assert_eq!((metrics.requests_stopped, metrics.requests_cancelled), (1, 0));
+}
+
+#[test]
 fn shutdown_answers_everyone() {
     let (engine, gate) = gated(EngineOptions::default());
     let mut tickets: Vec<Ticket> =

@@ -315,18 +315,20 @@ impl EngineCore {
     fn accept(&mut self, command: Command) {
         match command {
             Command::Submit(job) => self.accept_job(*job),
-            Command::Cancel(id) => self.cancel(id),
+            Command::Cancel(id) => self.end(id, FinishReason::Cancelled),
+            Command::StopText(id) => self.end(id, FinishReason::StopText),
             Command::CancelAll => {
                 let ids: Vec<RequestId> = self.sessions.keys().copied().collect();
-                ids.into_iter().for_each(|id| self.cancel(id));
+                ids.into_iter().for_each(|id| self.end(id, FinishReason::Cancelled));
             }
             Command::Wake => {}
         }
     }
 
-    fn cancel(&mut self, id: RequestId) {
+    /// Ends a request by its caller's wish; one that has ended already stays as it ended.
+    fn end(&mut self, id: RequestId, reason: FinishReason) {
         if let Some(rank) = self.sessions.get(&id).map(|session| session.rank) {
-            self.finish(rank, FinishReason::Cancelled);
+            self.finish(rank, reason);
         }
     }
 

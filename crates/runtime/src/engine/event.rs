@@ -41,6 +41,8 @@ pub enum FinishReason {
         /// Which one.
         token: TokenId,
     },
+    /// The caller found a stop string in the text ([`Ticket::stop`](super::Ticket::stop)).
+    StopText,
     /// `max_tokens` or the longest sequence was reached.
     Length,
     /// The caller cancelled, or dropped the ticket.

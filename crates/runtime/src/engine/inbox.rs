@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Submit(Box<Job>),
     /// End a request at the next step boundary.
     Cancel(RequestId),
+    /// End a request at the next step boundary: its text holds a stop string.
+    StopText(RequestId),
     /// End every request.
     CancelAll,
     /// Wake up and look at the flags.

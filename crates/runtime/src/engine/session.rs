@@ -144,7 +144,7 @@ impl Session {
     pub(super) fn finish(self, reason: FinishReason, now: Duration, metrics: &Metrics) {
         let total_time = now - self.times.submitted;
         let count = match &reason {
-            FinishReason::Stop { .. } => &metrics.requests_stopped,
+            FinishReason::Stop { .. } | FinishReason::StopText => &metrics.requests_stopped,
             FinishReason::Length => &metrics.requests_length,
             FinishReason::Cancelled => &metrics.requests_cancelled,
             FinishReason::Failed(_) => &metrics.requests_failed,

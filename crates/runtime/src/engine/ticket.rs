@@ -78,6 +78,13 @@ impl Ticket {
         let _ = self.commands.send(Command::Cancel(self.id));
     }
 
+    /// Ends the request because its text holds a stop string: it counts as stopped, not as cancelled. Text is the caller's
+    /// business, so that the caller has the last word on it and hears no more events.
+    pub fn stop(mut self) {
+        self.finished = true;
+        let _ = self.commands.send(Command::StopText(self.id));
+    }
+
     /// A handle that cancels this request from elsewhere.
     pub fn canceller(&self) -> Canceller {
         Canceller { id: self.id, commands: self.commands.clone() }

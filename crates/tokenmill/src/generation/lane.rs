@@ -165,6 +165,7 @@ impl Lane {
         let (reason, stop_reason) = match reason {
             EngineReason::Failed(text) => return Err(Error::Failed(text)),
             EngineReason::Length => (FinishReason::Length, None),
+            EngineReason::StopText => (FinishReason::Stop, None),
             EngineReason::Cancelled => (FinishReason::Cancelled, None),
             EngineReason::Stop { token } => {
                 let named = self.rules.stop_token_ids.contains(&token);
@@ -188,7 +189,9 @@ impl Lane {
     }
 
     fn finish_at(&mut self, stop: usize, events: &mut Vec<GenerationEvent>) {
-        self.ticket = None;
+        if let Some(ticket) = self.ticket.take() {
+            ticket.stop();
+        }
         let stop = self.rules.text.stop[stop].clone();
         events.push(self.finished(FinishReason::Stop, Some(StopReason::Text(stop))));
     }
