@@ -190,10 +190,10 @@ fn file_names_that_would_leave_the_snapshot_are_refused() {
 }
 
 #[test]
-fn two_pulls_at_once_load_every_file_once() {
+fn pulls_at_once_load_every_file_once() {
     let (hub, cache) = (MockHub::start(COMMIT, repository()), tempfile::tempdir().unwrap());
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..4 {
             scope.spawn(|| check(&pull_all(&hub, cache.path()).unwrap()));
         }
     });

@@ -154,7 +154,8 @@ impl Cache {
         Ok(file)
     }
 
-    /// Makes `file` of the snapshot of `commit` point to blob `etag`.
+    /// Makes `file` of the snapshot of `commit` point to blob `etag`. Under the blob's lock: two pulls of the same file would
+    /// take turns at removing and making the link.
     pub(super) fn link(
         &self,
         reference: &HubReference,
@@ -166,6 +167,10 @@ impl Cache {
         create_parent(&link)?;
         let up = "../".repeat(file.matches('/').count() + 2);
         let target = PathBuf::from(format!("{up}blobs/{etag}"));
+        if fs::read_link(&link).is_ok_and(|old| old == target) {
+            return Ok(());
+        }
+        let _lock = self.lock(reference, etag, || Ok(()))?;
         if fs::read_link(&link).is_ok_and(|old| old == target) {
             return Ok(());
         }
