@@ -167,8 +167,6 @@ impl Cache {
         create_parent(&link)?;
         let up = "../".repeat(file.matches('/').count() + 2);
         let target = PathBuf::from(format!("{up}blobs/{etag}"));
-        // Another pull may be about to make the same link: who comes second finds it made.
-        let _lock = self.lock(reference, etag, || Ok(()))?;
         if fs::read_link(&link).is_ok_and(|old| old == target) {
             return Ok(());
         }
