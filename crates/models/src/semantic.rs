@@ -180,7 +180,7 @@ pub enum RopeScaling {
         truncate: bool,
     },
     /// LongRoPE (Ding et al. 2024, arXiv:2402.13753): per-frequency divisors. Sequences of up to `original_max`
-    /// tokens use `short`; a longer sequence uses `long` for ALL its positions (see [`RopeSpec::regime`]).
+    /// tokens use `short`; a longer sequence uses `long` for ALL its positions (see [`RopeSpec::regime_threshold`]).
     LongRope {
         /// Divisors for short sequences, `rotary_dim / 2` of them.
         short: Vec<f64>,

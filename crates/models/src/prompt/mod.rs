@@ -4,7 +4,7 @@
 //! Does not know: HTTP, sampling, the weights.
 //!
 //! The one promise of this room: **text from a request never becomes a control token.** Only the
-//! template (and the post-processor of the tokenizer) can write one. See [`control`](self::control).
+//! template (and the post-processor of the tokenizer) can write one. See [`control`].
 
 mod added;
 pub mod control;

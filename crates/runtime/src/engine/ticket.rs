@@ -1,4 +1,4 @@
-//! The two ends of a request: the caller's [`Ticket`] and the engine's [`Responder`].
+//! The two ends of a request: the caller's [`Ticket`] and the engine's responder.
 
 use std::{
     sync::mpsc::Sender,
