@@ -9,7 +9,7 @@ use axum::{
 };
 use tokenmill::{Choice, FinishReason, Output};
 
-use super::{chat_stream::ChatWriter, prepare::prepare};
+use super::{chat_stream::ChatShape, prepare::prepare, stream::Chunks};
 use crate::{
     body::JsonObject,
     error::ApiError,
@@ -48,10 +48,14 @@ pub async fn chat(
         Some(stream) => {
             let choices = shared.options.n.unwrap_or(1) as usize;
             let head = Head { object: "chat.completion.chunk", ..head };
-            let ids = shared.return_token_ids.unwrap_or(false);
-            let logprobs = shared.options.logprobs.is_some();
-            let writer = ChatWriter::new(head, stream, choices, names).with(logprobs, ids);
-            Ok(sse::respond(vec![generation], writer))
+            let shape = ChatShape {
+                choices,
+                names,
+                logprobs: shared.options.logprobs.is_some(),
+                ids: shared.return_token_ids.unwrap_or(false),
+            };
+            let chunks = Chunks::new(head, stream, 1, choices, shape);
+            Ok(sse::respond(vec![generation], chunks))
         }
     }
 }

@@ -1,143 +1,96 @@
 //! The chunks of a streamed chat.
 
-use tokenmill::{GenerationEvent, TokenId, TokenLogprob};
+use tokenmill::{TokenId, TokenLogprob};
 
-use super::{chat::check_finished, tally::Tally};
+use super::stream::{ChoiceShape, Growth, Opening};
 use crate::{
     error::ApiError,
-    sse::ChunkWriter,
     wire::{
-        StreamOptions,
         logprobs::{ChatLogprobs, TokenNames},
-        reply::{ChatChunkChoice, Delta, Ending, Head, Reply},
+        reply::{ChatChunkChoice, Delta, Ending},
     },
 };
 
-/// Writes chunks: for each choice one with the role, those with text, one with the reason it ended; at last, where
-/// asked for, one with the usage.
+/// Writes for each choice one chunk with the role, those with text, and one with the reason it ended.
 #[derive(Debug)]
-pub struct ChatWriter {
-    head: Head,
-    stream: StreamOptions,
-    choices: usize,
-    names: TokenNames,
-    logprobs: bool,
-    ids: bool,
-    tally: Tally,
+pub struct ChatShape {
+    /// Answers to the one prompt.
+    pub choices: usize,
+    /// How log-probabilities name tokens.
+    pub names: TokenNames,
+    /// Whether log-probabilities were asked for.
+    pub logprobs: bool,
+    /// Whether token ids were asked for.
+    pub ids: bool,
 }
 
-type Chunk = Reply<ChatChunkChoice>;
+impl ChoiceShape for ChatShape {
+    type Choice = ChatChunkChoice;
 
-impl ChatWriter {
-    /// A writer of that many choices.
-    pub fn new(head: Head, stream: StreamOptions, choices: usize, names: TokenNames) -> Self {
-        let tally = Tally::new(choices);
-        ChatWriter { head, stream, choices, names, logprobs: false, ids: false, tally }
-    }
-
-    /// Also writes log-probabilities, and token ids.
-    pub fn with(self, logprobs: bool, ids: bool) -> Self {
-        ChatWriter { logprobs, ids, ..self }
-    }
-
-    fn chunk(&self, index: usize, delta: Delta) -> Chunk {
-        let choice = ChatChunkChoice {
-            index,
-            delta,
-            logprobs: None,
-            ending: Ending::default(),
-            token_ids: None,
-        };
-        let mut chunk = Reply::new(self.head.clone(), vec![choice]);
-        chunk.usage = self.tally.in_chunk(self.stream);
-        chunk
-    }
-
-    fn on_prompt(&mut self, tokens: &[TokenId], cached: usize) -> Vec<Chunk> {
-        self.tally.prompt(tokens.len(), cached);
-        let first = |index| {
-            let delta = Delta { role: Some("assistant"), content: Some(String::new()) };
-            let mut chunk = self.chunk(index, delta);
-            chunk.prompt_token_ids = (self.ids && index == 0).then(|| tokens.to_vec());
-            chunk
-        };
-        (0..self.choices).map(first).collect()
-    }
-
-    fn on_delta(
+    fn on_prompt(
         &mut self,
-        index: usize,
-        text: String,
-        tokens: Vec<TokenId>,
-        logprobs: &[TokenLogprob],
-    ) -> Option<Chunk> {
-        self.tally.grow(index, tokens.len());
-        // A token whose text is still held back makes a chunk only where more than text was asked for.
-        let says_something =
-            !text.is_empty() || self.ids || (self.logprobs && !logprobs.is_empty());
-        says_something.then(|| {
-            let mut chunk = self.chunk(index, Delta { role: None, content: Some(text) });
-            let choice = &mut chunk.choices[0];
-            choice.logprobs = self.logprobs.then(|| ChatLogprobs::new(logprobs, self.names));
-            choice.token_ids = self.ids.then_some(tokens);
-            chunk
+        _prompt: usize,
+        tokens: &[TokenId],
+        _logprobs: Option<&[Option<TokenLogprob>]>,
+    ) -> Result<Opening<ChatChunkChoice>, ApiError> {
+        let role =
+            |index| choice(index, Delta { role: Some("assistant"), content: Some(String::new()) });
+        Ok(Opening {
+            choices: (0..self.choices).map(role).collect(),
+            prompt_token_ids: self.ids.then(|| tokens.to_vec()),
         })
     }
+
+    fn on_delta(&mut self, index: usize, delta: Growth) -> Vec<ChatChunkChoice> {
+        // A token whose text is still held back makes a chunk only where more than text was asked for.
+        let says_something =
+            !delta.text.is_empty() || self.ids || (self.logprobs && !delta.logprobs.is_empty());
+        if !says_something {
+            return Vec::new();
+        }
+        vec![ChatChunkChoice {
+            logprobs: self.logprobs.then(|| ChatLogprobs::new(&delta.logprobs, self.names)),
+            token_ids: self.ids.then_some(delta.tokens),
+            ..choice(index, Delta { role: None, content: Some(delta.text) })
+        }]
+    }
+
+    fn on_end(&mut self, index: usize, ending: Ending) -> Vec<ChatChunkChoice> {
+        vec![ChatChunkChoice { ending, ..choice(index, Delta::default()) }]
+    }
 }
 
-impl ChunkWriter for ChatWriter {
-    type Chunk = Chunk;
-
-    fn on_event(&mut self, _prompt: usize, event: GenerationEvent) -> Result<Vec<Chunk>, ApiError> {
-        match event {
-            GenerationEvent::Prompt { tokens, cached_tokens, .. } => {
-                Ok(self.on_prompt(&tokens, cached_tokens))
-            }
-            GenerationEvent::Delta { choice, text, tokens, logprobs } => {
-                Ok(self.on_delta(choice, text, tokens, &logprobs).into_iter().collect())
-            }
-            GenerationEvent::Finished { choice, reason, stop_reason, usage } => {
-                check_finished(reason)?;
-                self.tally.finish(choice, usage);
-                let mut chunk = self.chunk(choice, Delta::default());
-                chunk.choices[0].ending = Ending { finish_reason: Some(reason), stop_reason };
-                Ok(vec![chunk])
-            }
-        }
-    }
-
-    fn on_end(&mut self) -> Result<Option<Chunk>, ApiError> {
-        if !self.tally.is_complete() {
-            return Err(ApiError::internal("the generation broke off"));
-        }
-        Ok(self.stream.include_usage.then(|| {
-            let mut chunk = Reply::new(self.head.clone(), Vec::new());
-            chunk.usage = Some(Some(self.tally.usage()));
-            chunk
-        }))
-    }
+/// A choice that says `delta` and nothing else.
+fn choice(index: usize, delta: Delta) -> ChatChunkChoice {
+    ChatChunkChoice { index, delta, logprobs: None, ending: Ending::default(), token_ids: None }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tokenmill::{FinishReason, Usage};
+    use tokenmill::{FinishReason, GenerationEvent, Usage};
 
     use super::*;
+    use crate::{
+        routes::stream::Chunks,
+        sse::ChunkWriter,
+        wire::{StreamOptions, reply::Head},
+    };
 
-    fn chunks(writer: &mut ChatWriter, event: GenerationEvent) -> Vec<Value> {
+    fn chunks(writer: &mut Chunks<ChatShape>, event: GenerationEvent) -> Vec<Value> {
         let chunks = writer.on_event(0, event).unwrap();
         chunks.iter().map(|chunk| serde_json::to_value(chunk).unwrap()).collect()
     }
 
-    fn writer(stream: StreamOptions, choices: usize) -> ChatWriter {
+    fn writer(stream: StreamOptions, choices: usize) -> Chunks<ChatShape> {
         let head = Head {
             id: "chatcmpl-1".into(),
             object: "chat.completion.chunk",
             created: 7,
             model: "m".into(),
         };
-        ChatWriter::new(head, stream, choices, TokenNames::Text)
+        let shape = ChatShape { choices, names: TokenNames::Text, logprobs: false, ids: false };
+        Chunks::new(head, stream, 1, choices, shape)
     }
 
     fn prompt() -> GenerationEvent {

@@ -15,7 +15,8 @@ use tokenmill::{
 
 use super::{
     chat::{check_finished, head, log_user, token_names},
-    completion_stream::CompletionWriter,
+    completion_stream::CompletionShape,
+    stream::Chunks,
 };
 use crate::{
     body::JsonObject,
@@ -47,8 +48,9 @@ pub async fn completions(
     let head = head("cmpl", "text_completion", &request.shared, &request_id, &served);
     let generations = start(&state, bytes, &served.model, &mut request).await?;
     if let Some(stream) = request.shared.stream {
-        let writer = CompletionWriter::new(head, stream, generations.len(), form);
-        return Ok(sse::respond(generations, writer));
+        let (prompts, n) = (generations.len(), form.n);
+        let chunks = Chunks::new(head, stream, prompts, n, CompletionShape::new(form, prompts));
+        return Ok(sse::respond(generations, chunks));
     }
     let prompt_only = request.prompt_only;
     let outputs = generations

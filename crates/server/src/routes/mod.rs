@@ -8,6 +8,7 @@ mod health;
 mod models;
 mod page;
 mod prepare;
+mod stream;
 mod tally;
 mod tokens;
 

@@ -10,12 +10,9 @@ use super::{
     sampling::{SHARED, SHARED_UNSUPPORTED, Shared},
 };
 
-/// Fields of a chat beside the shared ones.
-pub const CHAT: &[Field] = &[
+/// The messages and everything that shapes their prompt; `/tokenize` has the same.
+pub const CONVERSATION: &[Field] = &[
     field("messages", Rule::Shaped),
-    field("max_completion_tokens", Rule::Integer(1, u32::MAX as i64)),
-    field("logprobs", Rule::Boolean),
-    field("top_logprobs", Rule::Integer(0, MAX_LOGPROBS)),
     field("add_generation_prompt", Rule::Boolean),
     field("continue_final_message", Rule::Boolean),
     field("chat_template_kwargs", Rule::Shaped),
@@ -23,9 +20,16 @@ pub const CHAT: &[Field] = &[
     field("tool_choice", Rule::Shaped),
     field("documents", Rule::Shaped),
     only("add_special_tokens", &["false"]),
+    only("chat_template", &[]),
+];
+
+/// Fields of a chat beside the shared ones.
+pub const CHAT: &[Field] = &[
+    field("max_completion_tokens", Rule::Integer(1, u32::MAX as i64)),
+    field("logprobs", Rule::Boolean),
+    field("top_logprobs", Rule::Integer(0, MAX_LOGPROBS)),
     only("echo", &["false"]),
     only("best_of", &["1"]),
-    only("chat_template", &[]),
     only("reasoning_effort", &[]),
     only("include_reasoning", &["true"]),
     only("parallel_tool_calls", &["true"]),
@@ -39,7 +43,7 @@ pub const CHAT: &[Field] = &[
 ];
 
 /// All tables of a chat request.
-pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, CHAT];
+pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, CONVERSATION, CHAT];
 
 /// A chat request, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +97,7 @@ fn take_logprobs(fields: &mut Fields, shared: &mut Shared, problems: &mut Proble
     shared.options.logprobs = wanted.then(|| top.unwrap_or(0));
 }
 
-/// Takes the messages and everything that shapes their prompt; `/tokenize` reads the same.
+/// Takes the fields of [`CONVERSATION`].
 pub(super) fn take_conversation(fields: &mut Fields, problems: &mut Problems) -> Conversation {
     let missing = fields.at("messages");
     let messages = take_messages(fields, problems);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tokenmill::ChatRequest as Conversation;
 
 use super::{
-    chat::take_conversation,
+    chat::{CONVERSATION, take_conversation},
     fields::{Field, Fields, Problem, Problems, Rule, field, only},
 };
 
@@ -13,18 +13,7 @@ const TOKENIZE: &[Field] = &[field("model", Rule::Text), field("return_token_str
 const OF_TEXT: &[Field] =
     &[field("prompt", Rule::Text), field("add_special_tokens", Rule::Boolean)];
 
-const OF_CHAT: &[Field] = &[
-    field("messages", Rule::Shaped),
-    field("add_generation_prompt", Rule::Boolean),
-    field("continue_final_message", Rule::Boolean),
-    field("chat_template_kwargs", Rule::Shaped),
-    field("tools", Rule::Shaped),
-    field("tool_choice", Rule::Shaped),
-    field("documents", Rule::Shaped),
-    only("add_special_tokens", &["false"]),
-    only("chat_template", &[]),
-    only("mm_processor_kwargs", &["{}"]),
-];
+const OF_CHAT: &[Field] = &[only("mm_processor_kwargs", &["{}"])];
 
 const DETOKENIZE: &[Field] = &[
     field("model", Rule::Text),
@@ -35,7 +24,7 @@ const DETOKENIZE: &[Field] = &[
 /// Tables of `/tokenize` with `prompt`.
 pub const TEXT_TABLES: &[&[Field]] = &[TOKENIZE, OF_TEXT];
 /// Tables of `/tokenize` with `messages`.
-pub const CHAT_TABLES: &[&[Field]] = &[TOKENIZE, OF_CHAT];
+pub const CHAT_TABLES: &[&[Field]] = &[TOKENIZE, CONVERSATION, OF_CHAT];
 /// Tables of `/detokenize`.
 pub const DETOKENIZE_TABLES: &[&[Field]] = &[DETOKENIZE];
 
