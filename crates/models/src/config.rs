@@ -4,13 +4,14 @@ pub mod geometry;
 pub mod inert;
 pub mod keys;
 pub mod rope;
+pub mod sliding;
 
 use std::path::Path;
 
 use foundation::DType;
 use serde_json::{Map, Value};
 
-pub use self::{geometry::Geometry, keys::Keys};
+pub use self::{geometry::Geometry, keys::Keys, sliding::Sliding};
 use crate::{
     error::{Error, Finding},
     files::{MAX_CONFIG, read_json_object},

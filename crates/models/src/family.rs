@@ -1,7 +1,14 @@
 //! The families of decoders: what a configuration means and which tensors hold its weights.
 //!
 //! A family is one file and one line in [`FAMILIES`]. Below this line nothing knows a family's name.
+//!
+//! A file states where its family differs from the common decoder (`family/decoder.rs`). A kind of layer that no family
+//! had before is first a word of [`crate::semantic`], then a variant of the mixers or feed-forwards there, read in a file
+//! beside `family/attention.rs` and `family/feed_forward.rs` and named in `family/plan.rs`; then a family can state it.
 
+mod attention;
+mod decoder;
+mod feed_forward;
 mod gemma2;
 mod gemma3;
 mod granite;
@@ -13,6 +20,7 @@ mod plan;
 mod qwen2;
 mod qwen3;
 
+use self::decoder::Decoder;
 use crate::{
     config::{Config, Keys},
     error::{Error, Finding, Findings},
@@ -43,10 +51,8 @@ pub struct Family {
     pub architectures: &'static [&'static str],
     /// The `model_type` that must stand beside them.
     pub model_type: &'static str,
-    /// From the configuration to the meaning.
-    pub read: fn(&mut Keys<'_>) -> DecoderSemantic,
-    /// From the meaning to the tensors.
-    pub plan: fn(&DecoderSemantic, &TensorNames) -> Vec<PlannedWeight>,
+    /// How its configurations are read.
+    decoder: Decoder,
     /// How tensors may be named; a checkpoint uses one of these.
     pub names: &'static [TensorNames],
     /// For a wrapper around a text model: where that one is described, and what lies around it.
@@ -73,10 +79,17 @@ pub struct Wrapper {
     pub other_tensors: &'static [&'static str],
 }
 
-/// The names that almost every checkpoint uses.
-const PLAIN_NAMES: &[TensorNames] = &[TensorNames { body: "model.", head: "lm_head.weight" }];
-
 impl Family {
+    /// Llama's decoder under the names that almost every checkpoint uses; who it is for is still to be said.
+    const PLAIN: Family = Family {
+        name: "",
+        architectures: &[],
+        model_type: "",
+        decoder: Decoder::LLAMA,
+        names: &[TensorNames { body: "model.", head: "lm_head.weight" }],
+        wrapper: None,
+    };
+
     /// The family of `config`: by its architecture, or by its model type where it names none.
     pub fn of(config: &Config) -> Result<&'static Family, Error> {
         let model_type = config.model_type();
@@ -105,7 +118,7 @@ impl Family {
     ) -> Option<DecoderSemantic> {
         let mut keys = Keys::new(config.root(), ignored_keys);
         let semantic = match self.wrapper {
-            None => Some((self.read)(&mut keys)),
+            None => Some(self.decoder.read(&mut keys)),
             Some(wrapper) => self.read_wrapped(&wrapper, &mut keys),
         };
         let found = keys.finish();
@@ -114,13 +127,18 @@ impl Family {
         semantic
     }
 
+    /// Which tensors hold the weights of `semantic`, under these names.
+    pub fn plan(&self, semantic: &DecoderSemantic, names: &TensorNames) -> Vec<PlannedWeight> {
+        plan::plan(semantic, names, &self.decoder.names)
+    }
+
     fn read_wrapped(&self, wrapper: &Wrapper, keys: &mut Keys<'_>) -> Option<DecoderSemantic> {
         keys.inert(wrapper.other_keys);
         let Some(mut text) = keys.object(wrapper.text_config) else {
             keys.error(wrapper.text_config, "is missing");
             return None;
         };
-        let mut semantic = (self.read)(&mut text);
+        let mut semantic = self.decoder.read(&mut text);
         keys.close(text);
         // The wrapper's own word on the head stands above the text model's.
         semantic.head.tied = keys.flag("tie_word_embeddings", semantic.head.tied);

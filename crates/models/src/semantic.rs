@@ -241,6 +241,13 @@ pub struct KvGroup {
 }
 
 impl DecoderSemantic {
+    /// The softmax attention of every layer that has one.
+    pub fn attentions_mut(&mut self) -> impl Iterator<Item = &mut AttentionSpec> {
+        self.layers.iter_mut().map(|layer| match &mut layer.mixer {
+            Mixer::Attention(attention) => attention,
+        })
+    }
+
     /// The layers grouped by how their caches grow: full attention first, then one group for each window.
     pub fn kv_groups(&self) -> Vec<KvGroup> {
         let mut groups: Vec<KvGroup> = Vec::new();

@@ -112,7 +112,7 @@ impl DecoderPlan {
         let names = family.names.iter().find(has_embedding).unwrap_or(&family.names[0]);
         DecoderPlan {
             family: family.name,
-            weights: (family.plan)(&semantic, names),
+            weights: family.plan(&semantic, names),
             semantic,
             head: names.head,
             other_tensors: family.wrapper.map_or(&[], |wrapper| wrapper.other_tensors),

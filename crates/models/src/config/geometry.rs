@@ -1,10 +1,7 @@
 //! The sizes that every decoder has.
 
 use super::keys::Keys;
-use crate::semantic::{
-    Activation, AttentionSpec, EmbeddingSpec, FeedForward, GatedMlpSpec, HeadSpec, NormSpec,
-    RopeSpec,
-};
+use crate::semantic::{Activation, AttentionSpec, EmbeddingSpec, HeadSpec, NormSpec, RopeSpec};
 
 /// Limits above every model that exists; a number beyond them is a damaged file, not a model.
 mod cap {
@@ -40,6 +37,22 @@ pub struct Defaults {
     pub eps: f64,
     /// `tie_word_embeddings`.
     pub tied: bool,
+}
+
+impl Defaults {
+    /// What most families have, Llama's being the first.
+    pub const LLAMA: Defaults = Defaults {
+        vocab_size: 32_000,
+        hidden_size: 4096,
+        intermediate_size: 11_008,
+        layers: 32,
+        heads: 32,
+        kv_heads: None,
+        head_dim: None,
+        max_positions: 2048,
+        eps: 1e-6,
+        tied: false,
+    };
 }
 
 /// The sizes of a decoder, checked against each other.
@@ -153,15 +166,6 @@ impl Geometry {
             softcap: None,
         }
     }
-
-    /// A gated feed-forward without biases.
-    pub fn mlp(&self, activation: Activation) -> FeedForward {
-        FeedForward::Dense(GatedMlpSpec {
-            intermediate_size: self.intermediate_size,
-            activation,
-            bias: false,
-        })
-    }
 }
 
 /// The activation under `key`.
@@ -186,46 +190,5 @@ const ACTIVATIONS: &[(&str, Activation)] = &[
     ("gelu_new", Activation::GeluTanh),
 ];
 
-/// A key `{full,sliding}_attention` for each layer of `layer_types`, else of `pattern` (true: sliding).
-pub fn sliding_layers(
-    keys: &mut Keys<'_>,
-    layers: usize,
-    pattern: impl Fn(usize) -> bool,
-) -> Vec<bool> {
-    let read = |value: &serde_json::Value| match value.as_str()? {
-        "full_attention" => Some(false),
-        "sliding_attention" => Some(true),
-        _ => None,
-    };
-    let wanted = "a list of \"full_attention\" and \"sliding_attention\"";
-    let list = keys.list("layer_types", wanted, read);
-    match list {
-        None => (0..layers).map(pattern).collect(),
-        Some(list) if list.len() == layers => list,
-        Some(list) => {
-            let message = format!("has {} entries for {layers} layers", list.len());
-            keys.error("layer_types", message);
-            vec![false; layers]
-        }
-    }
-}
-
-/// The window of each layer. A window that no sequence can outgrow is none: the layer then shares the cache of the
-/// full ones.
-pub fn windows(
-    keys: &mut Keys<'_>,
-    sliding: &[bool],
-    window: Option<usize>,
-    max_positions: usize,
-) -> Vec<Option<usize>> {
-    if window.is_none() && sliding.contains(&true) {
-        keys.error("sliding_window", "is missing, but there are layers of sliding attention");
-    }
-    let window = window.filter(|window| *window < max_positions);
-    sliding.iter().map(|sliding| window.filter(|_| *sliding)).collect()
-}
-
-/// Largest `sliding_window` that is read.
-pub const MAX_WINDOW: usize = cap::POSITIONS;
 /// Largest number of layers that is read.
 pub const MAX_LAYERS: usize = cap::LAYERS;

@@ -2,32 +2,37 @@
 //! other layer with a sliding window.
 
 use super::{
-    Family, PLAIN_NAMES,
-    plan::{LayerNames, plan},
+    Family,
+    attention::AttentionRules,
+    decoder::{Decoder, FeedForwards, Mixers},
+    feed_forward::GatedMlpRules,
+    plan::LayerNames,
 };
 use crate::{
-    config::{
-        Geometry, Keys,
-        geometry::{Defaults, MAX_WINDOW, activation, sliding_layers, windows},
-        rope::{self, RopeRules},
-    },
-    semantic::{
-        Activation, AttentionSpec, DecoderSemantic, EmbeddingSpec, FeedForward, HeadSpec,
-        LayerSpec, Mixer, NormSpec,
-    },
+    config::{Keys, Sliding, geometry::Defaults},
+    semantic::{Activation, DecoderSemantic},
 };
 
 pub(super) const FAMILY: Family = Family {
     name: "gemma2",
     architectures: &["Gemma2ForCausalLM"],
     model_type: "gemma2",
-    read,
-    plan: |semantic, names| plan(semantic, names, &LayerNames::SANDWICH),
-    names: PLAIN_NAMES,
-    wrapper: None,
+    decoder: Decoder {
+        defaults: DEFAULTS,
+        names: LayerNames::SANDWICH,
+        norm_offset: 1.0,
+        mixers: Mixers::Attention(AttentionRules { sliding, ..AttentionRules::LLAMA }),
+        feed_forwards: FeedForwards::Dense(GatedMlpRules {
+            // The first checkpoints said hidden_act: "gelu" and meant the tanh form; since then this key decides.
+            activation: ("hidden_activation", Activation::GeluTanh),
+            ..GatedMlpRules::SILU
+        }),
+        quirks: |keys, semantic| quirks(keys, semantic, Some(50.0), Some(30.0)),
+    },
+    ..Family::PLAIN
 };
 
-const DEFAULTS: Defaults = Defaults {
+pub(super) const DEFAULTS: Defaults = Defaults {
     vocab_size: 256_000,
     hidden_size: 2304,
     intermediate_size: 9216,
@@ -40,95 +45,32 @@ const DEFAULTS: Defaults = Defaults {
     tied: true,
 };
 
-fn read(keys: &mut Keys<'_>) -> DecoderSemantic {
-    let geometry = Geometry::read(keys, &DEFAULTS);
-    let rope = rope::read(keys, &geometry, &RopeRules::plain(10_000.0));
-    let common = Common::read(keys, &geometry, Caps { scores: Some(50.0), logits: Some(30.0) });
-    let window = keys.nullable_size("sliding_window", Some(4096), MAX_WINDOW);
-    let sliding = sliding_layers(keys, geometry.layers, |layer| layer.is_multiple_of(2));
-    let layers = windows(keys, &sliding, window, geometry.max_positions)
-        .into_iter()
-        .map(|window| {
-            common.layer(AttentionSpec { window, ..common.attention(&geometry, rope.clone()) })
-        })
-        .collect();
-    common.decoder(&geometry, layers)
+fn sliding(keys: &mut Keys<'_>, layers: usize) -> Sliding {
+    let window = Sliding::window(keys, Some(4096));
+    Sliding::by_type(keys, layers, window, |layer| layer.is_multiple_of(2))
 }
 
-/// What absent cap keys mean.
-pub(super) struct Caps {
-    /// `attn_logit_softcapping`.
-    pub scores: Option<f64>,
-    /// `final_logit_softcapping`.
-    pub logits: Option<f64>,
-}
-
-/// What Gemma 2 and Gemma 3 share.
-pub(super) struct Common {
-    pub norm: NormSpec,
-    scale: f32,
-    attention_bias: bool,
-    score_cap: Option<f32>,
-    logit_cap: Option<f32>,
-    feed_forward: FeedForward,
-}
-
-impl Common {
-    pub fn read(keys: &mut Keys<'_>, geometry: &Geometry, caps: Caps) -> Self {
-        // The first checkpoints said hidden_act: "gelu" and meant the tanh form; since then hidden_activation decides and
-        // hidden_act, where it still stands beside it, is not looked at.
-        keys.inert(&["hidden_act"]);
-        let activation = activation(keys, "hidden_activation", Activation::GeluTanh);
-        if keys.flag("use_bidirectional_attention", false) {
-            keys.error(
-                "use_bidirectional_attention",
-                "is true: an encoder, which is not supported",
-            );
-        }
-        Common {
-            norm: NormSpec { weight_offset: 1.0, ..geometry.norm() },
-            // Not 1 / sqrt(head_dim): the 27B models divide by sqrt(hidden / heads) though their heads are narrower.
-            scale: keys.positive("query_pre_attn_scalar", 256.0).powf(-0.5) as f32,
-            attention_bias: keys.flag("attention_bias", false),
-            score_cap: cap(keys, "attn_logit_softcapping", caps.scores),
-            logit_cap: cap(keys, "final_logit_softcapping", caps.logits),
-            feed_forward: geometry.mlp(activation),
-        }
+/// Scales and caps of all Gemmas; an absent cap means the one given here.
+pub(super) fn quirks(
+    keys: &mut Keys<'_>,
+    semantic: &mut DecoderSemantic,
+    score_cap: Option<f64>,
+    logit_cap: Option<f64>,
+) {
+    // Where it still stands beside hidden_activation it is not looked at.
+    keys.inert(&["hidden_act"]);
+    if keys.flag("use_bidirectional_attention", false) {
+        keys.error("use_bidirectional_attention", "is true: an encoder, which is not supported");
     }
-
-    pub fn attention(&self, geometry: &Geometry, rope: crate::semantic::RopeSpec) -> AttentionSpec {
-        AttentionSpec {
-            scale: self.scale,
-            qkv_bias: self.attention_bias,
-            output_bias: self.attention_bias,
-            softcap: self.score_cap,
-            ..geometry.attention(rope)
-        }
+    // Not 1 / sqrt(head_dim): the 27B models divide by sqrt(hidden / heads) though their heads are narrower.
+    let scale = keys.positive("query_pre_attn_scalar", 256.0).powf(-0.5) as f32;
+    let softcap = cap(keys, "attn_logit_softcapping", score_cap);
+    for attention in semantic.attentions_mut() {
+        attention.scale = scale;
+        attention.softcap = softcap;
     }
-
-    pub fn layer(&self, attention: AttentionSpec) -> LayerSpec {
-        LayerSpec {
-            mixer_pre_norm: Some(self.norm),
-            mixer: Mixer::Attention(attention),
-            mixer_post_norm: Some(self.norm),
-            ff_pre_norm: Some(self.norm),
-            feed_forward: self.feed_forward.clone(),
-            ff_post_norm: Some(self.norm),
-            residual_scale: 1.0,
-        }
-    }
-
-    pub fn decoder(&self, geometry: &Geometry, layers: Vec<LayerSpec>) -> DecoderSemantic {
-        DecoderSemantic {
-            hidden_size: geometry.hidden_size,
-            vocab_size: geometry.vocab_size,
-            max_positions: geometry.max_positions,
-            embedding: EmbeddingSpec { scale: (geometry.hidden_size as f64).sqrt() as f32 },
-            layers,
-            final_norm: self.norm,
-            head: HeadSpec { softcap: self.logit_cap, ..geometry.head() },
-        }
-    }
+    semantic.embedding.scale = (semantic.hidden_size as f64).sqrt() as f32;
+    semantic.head.softcap = cap(keys, "final_logit_softcapping", logit_cap);
 }
 
 /// An explicit null turns a cap off; an absent key does not.

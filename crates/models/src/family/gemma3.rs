@@ -2,27 +2,41 @@
 //! bases.
 
 use super::{
-    Family, PLAIN_NAMES, TensorNames, Wrapper,
-    gemma2::{Caps, Common},
-    plan::{LayerNames, plan},
+    Family, TensorNames, Wrapper,
+    attention::AttentionRules,
+    decoder::{Decoder, Mixers},
+    gemma2,
 };
 use crate::{
     config::{
-        Geometry, Keys,
-        geometry::{Defaults, MAX_LAYERS, MAX_WINDOW, sliding_layers, windows},
-        rope::{self, RopeRules},
+        Keys, Sliding,
+        geometry::{Defaults, MAX_LAYERS},
+        rope::RopeRules,
     },
-    semantic::{AttentionSpec, DecoderSemantic, QkNormExtent, QkNormSpec},
+    semantic::QkNormExtent,
 };
 
 pub(super) const FAMILY: Family = Family {
     name: "gemma3",
     architectures: &["Gemma3ForCausalLM"],
     model_type: "gemma3_text",
-    read,
-    plan: |semantic, names| plan(semantic, names, &LayerNames::SANDWICH),
-    names: PLAIN_NAMES,
-    wrapper: None,
+    decoder: Decoder {
+        // The wrapper of the larger models leaves out what equals these.
+        defaults: Defaults { vocab_size: 262_208, max_positions: 131_072, ..gemma2::DEFAULTS },
+        mixers: Mixers::Attention(AttentionRules {
+            qk_norm: Some(QkNormExtent::Head),
+            rope: RopeRules::plain(1_000_000.0),
+            sliding_rope: Some(RopeRules {
+                theta_key: "rope_local_base_freq",
+                ..RopeRules::plain(10_000.0)
+            }),
+            sliding,
+            ..AttentionRules::LLAMA
+        }),
+        quirks: |keys, semantic| gemma2::quirks(keys, semantic, None, None),
+        ..gemma2::FAMILY.decoder
+    },
+    ..Family::PLAIN
 };
 
 /// The models that also read images; their text part alone.
@@ -54,46 +68,10 @@ pub(super) const MULTIMODAL: Family = Family {
     ..FAMILY
 };
 
-/// The wrapper of the larger models leaves out what equals these.
-const DEFAULTS: Defaults = Defaults {
-    vocab_size: 262_208,
-    hidden_size: 2304,
-    intermediate_size: 9216,
-    layers: 26,
-    heads: 8,
-    kv_heads: Some(4),
-    head_dim: Some(256),
-    max_positions: 131_072,
-    eps: 1e-6,
-    tied: true,
-};
-
-const FULL_ROPE: RopeRules = RopeRules::plain(1_000_000.0);
-const SLIDING_ROPE: RopeRules =
-    RopeRules { theta_key: "rope_local_base_freq", ..RopeRules::plain(10_000.0) };
-
-fn read(keys: &mut Keys<'_>) -> DecoderSemantic {
-    let geometry = Geometry::read(keys, &DEFAULTS);
-    let (full_rope, sliding_rope) =
-        rope::read_by_layer_type(keys, &geometry, &FULL_ROPE, &SLIDING_ROPE);
-    let common = Common::read(keys, &geometry, Caps { scores: None, logits: None });
-    let qk_norm = QkNormSpec { norm: common.norm, extent: QkNormExtent::Head };
-    let window = keys.nullable_size("sliding_window", Some(4096), MAX_WINDOW);
+fn sliding(keys: &mut Keys<'_>, layers: usize) -> Sliding {
+    let window = Sliding::window(keys, Some(4096));
     let period = sliding_period(keys);
-    let sliding =
-        sliding_layers(keys, geometry.layers, |layer| !(layer + 1).is_multiple_of(period));
-    let windows = windows(keys, &sliding, window, geometry.max_positions);
-    let layers = sliding
-        .into_iter()
-        .zip(windows)
-        .map(|(sliding, window)| {
-            // The base goes with the layer's type, also where its window is too wide to matter.
-            let rope = if sliding { &sliding_rope } else { &full_rope };
-            let attention = common.attention(&geometry, rope.clone());
-            common.layer(AttentionSpec { window, qk_norm: Some(qk_norm), ..attention })
-        })
-        .collect();
-    common.decoder(&geometry, layers)
+    Sliding::by_type(keys, layers, window, |layer| !(layer + 1).is_multiple_of(period))
 }
 
 /// Every how many layers one is full, where `layer_types` does not say it.

@@ -8,11 +8,11 @@ use crate::{
     weights::{LayerWeight, PlannedWeight, ShardAxis, TensorSource, WeightRole},
 };
 
-/// How a family names the tensors of a layer. Which of them a layer has follows from its meaning.
+/// How a family names the tensors of a layer. Which projections a layer has follows from its meaning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayerNames {
-    /// Norms before the mixer, after it, before the feed-forward, after it.
-    pub norms: [&'static str; 4],
+    /// Norms before the mixer, after it, before the feed-forward, after it; `None`: there is no norm.
+    pub norms: [Option<&'static str>; 4],
     /// Queries, keys and values lie in one tensor, `qkv_proj`.
     pub fused_qkv: bool,
     /// Gate and up lie in one tensor, `gate_up_proj`.
@@ -22,7 +22,7 @@ pub(super) struct LayerNames {
 impl LayerNames {
     /// Pre-norms alone (Llama): the second one is named after the attention that it follows.
     pub const PRE_NORM: LayerNames = LayerNames {
-        norms: ["input_layernorm", "", "post_attention_layernorm", ""],
+        norms: [Some("input_layernorm"), None, Some("post_attention_layernorm"), None],
         fused_qkv: false,
         fused_gate_up: false,
     };
@@ -30,11 +30,17 @@ impl LayerNames {
     /// Norms on both sides of both branches (Gemma): here `post_attention_layernorm` is what it says.
     pub const SANDWICH: LayerNames = LayerNames {
         norms: [
-            "input_layernorm",
-            "post_attention_layernorm",
-            "pre_feedforward_layernorm",
-            "post_feedforward_layernorm",
+            Some("input_layernorm"),
+            Some("post_attention_layernorm"),
+            Some("pre_feedforward_layernorm"),
+            Some("post_feedforward_layernorm"),
         ],
+        ..LayerNames::PRE_NORM
+    };
+
+    /// Norms behind both branches (OLMo 2).
+    pub const POST_NORM: LayerNames = LayerNames {
+        norms: [None, LayerNames::SANDWICH.norms[1], None, LayerNames::SANDWICH.norms[3]],
         ..LayerNames::PRE_NORM
     };
 }
@@ -92,14 +98,13 @@ struct LayerPlan<'a> {
 impl LayerPlan<'_> {
     fn add(mut self, layer: &LayerSpec) {
         let norms = [
-            (layer.mixer_pre_norm, LayerWeight::MixerPreNorm),
-            (layer.mixer_post_norm, LayerWeight::MixerPostNorm),
-            (layer.ff_pre_norm, LayerWeight::FeedForwardPreNorm),
-            (layer.ff_post_norm, LayerWeight::FeedForwardPostNorm),
+            LayerWeight::MixerPreNorm,
+            LayerWeight::MixerPostNorm,
+            LayerWeight::FeedForwardPreNorm,
+            LayerWeight::FeedForwardPostNorm,
         ];
-        for ((norm, weight), name) in norms.into_iter().zip(self.names.norms) {
-            if norm.is_some() {
-                assert!(!name.is_empty(), "the family names every norm that its layers have");
+        for (weight, name) in norms.into_iter().zip(self.names.norms) {
+            if let Some(name) = name {
                 self.push(weight, vec![self.hidden], ShardAxis::Replicated, name, None);
             }
         }

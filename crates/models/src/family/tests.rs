@@ -150,9 +150,9 @@ fn llama_biases_are_on_all_projections() {
     assert!(attention(&semantic, 0).qkv_bias && attention(&semantic, 0).output_bias);
     let FeedForward::Dense(mlp) = &semantic.layers[0].feed_forward;
     assert!(mlp.bias);
-    let names = &PLAIN_NAMES[0];
     let family = FAMILIES.iter().find(|family| family.name == "llama").unwrap();
-    let biases: Vec<String> = (family.plan)(&semantic, names)
+    let biases: Vec<String> = family
+        .plan(&semantic, &family.names[0])
         .into_iter()
         .map(|weight| weight.source.tensor)
         .filter(|name| name.starts_with("model.layers.0.") && name.ends_with(".bias"))
@@ -403,7 +403,7 @@ fn phi3_rotates_a_part_of_each_head_if_it_says_so() {
 fn phi3_weights_are_row_ranges_of_fused_tensors() {
     let semantic = semantic(fixture("phi3-longrope"));
     let family = FAMILIES.iter().find(|family| family.name == "phi3").unwrap();
-    let plan = (family.plan)(&semantic, &PLAIN_NAMES[0]);
+    let plan = family.plan(&semantic, &family.names[0]);
     let ranges: Vec<_> = plan
         .iter()
         .filter(|weight| weight.source.tensor.starts_with("model.layers.1."))
@@ -590,10 +590,11 @@ fn architecture_and_model_type_must_agree() {
 }
 
 #[test]
-fn no_architecture_is_claimed_twice() {
+fn every_family_says_who_it_is_for_and_no_architecture_is_claimed_twice() {
     let mut seen = std::collections::HashSet::new();
     for family in FAMILIES {
-        assert!(!family.names.is_empty());
+        assert!(!family.name.is_empty() && !family.model_type.is_empty());
+        assert!(!family.names.is_empty() && !family.architectures.is_empty(), "{}", family.name);
         for name in family.architectures {
             assert!(seen.insert(name), "{name}");
         }
