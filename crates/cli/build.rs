@@ -1,10 +1,12 @@
 //! Notes the commit, for `--version` and for the benches' records.
+//!
+//! Not named `TOKENMILL_*`: `cargo run` hands such variables to the program, which takes those names for settings.
 
 use std::process::Command;
 
 fn main() {
     let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
-    println!("cargo::rustc-env=TOKENMILL_COMMIT={}", commit.as_deref().unwrap_or("unknown commit"));
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit.as_deref().unwrap_or("unknown commit"));
     // HEAD moves with checkouts, its log with commits.
     for file in ["HEAD", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--git-path", file]) {

@@ -78,6 +78,15 @@ const STEPS: &[Step] = &[
         run: |repo| cargo(repo, "test --workspace --locked"),
     },
     Step {
+        name: "first command",
+        quick: false,
+        advice: "the README's first command, in a debug build, must answer",
+        // Through `cargo run`, as people do it: that brings cargo's own variables into the environment.
+        run: |repo| {
+            cargo(repo, "run --locked -p cli -- run fixtures/qwen3 -p hello --max-tokens 8")
+        },
+    },
+    Step {
         name: "rustdoc",
         quick: false,
         advice: "mend the links and missing docs that it names",

@@ -23,7 +23,7 @@ use clap::Parser;
 use crate::{args::Arguments, error::Exit, output::Output};
 
 /// Version and commit of this build.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("TOKENMILL_COMMIT"), ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

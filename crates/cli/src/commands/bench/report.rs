@@ -76,7 +76,7 @@ impl Report {
         Report {
             bench,
             version: env!("CARGO_PKG_VERSION"),
-            commit: env!("TOKENMILL_COMMIT"),
+            commit: env!("BUILD_COMMIT"),
             model,
             info: None,
             synthetic: false,
