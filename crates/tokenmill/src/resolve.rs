@@ -275,6 +275,17 @@ mod tests {
     }
 
     #[test]
+    fn a_temperature_has_no_upper_bound_but_must_be_finite() {
+        for (temperature, fine) in
+            [(0.0, true), (2.5, true), (f32::MAX, true), (f32::INFINITY, false), (-0.1, false)]
+        {
+            let options =
+                GenerateOptions { temperature: Some(temperature), ..GenerateOptions::default() };
+            assert_eq!(options.validate(10).is_ok(), fine, "{temperature}");
+        }
+    }
+
+    #[test]
     fn the_request_beats_the_checkpoint_beats_the_built_in() {
         let options = GenerateOptions { temperature: Some(0.0), ..GenerateOptions::default() };
         let resolved = resolve(&options, &defaults(), VOCAB).unwrap();

@@ -8,7 +8,7 @@ use tokenmill::{GenerateOptions, TokenId};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingFlags {
-    /// Randomness; 0 always takes the likeliest token
+    /// Randomness, 0 or more; 0 always takes the likeliest token
     #[arg(long, value_name = "X")]
     pub temperature: Option<f32>,
     /// Draw from the smallest set of tokens with this probability

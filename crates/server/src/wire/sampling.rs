@@ -16,6 +16,7 @@ pub const SHARED: &[Field] = &[
     field("model", Rule::Text),
     field("max_tokens", Rule::Integer(0, u32::MAX as i64)),
     field("min_tokens", Rule::Integer(0, u32::MAX as i64)),
+    // The OpenAI API's bound; the library below takes any finite number from 0 up.
     field("temperature", Rule::Float(0.0, 2.0)),
     field("top_p", Rule::FloatAbove(0.0, 1.0)),
     field("top_k", Rule::Integer(-1, u32::MAX as i64)),
