@@ -29,13 +29,33 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
     server::model_options(settings)
 }
 
-/// Where a setting of a model came from, and why.
+/// A setting of a model as its user knows it: under the name of its flag, where it has one.
+pub fn name(setting: &Setting) -> &'static str {
+    server::option_of_field(setting.name).map_or(setting.name, |option| option.name)
+}
+
+/// Its value: where the flag says the opposite of the field, as the flag says it.
+pub fn value(setting: &Setting) -> &str {
+    match (setting.name, setting.value.as_str()) {
+        ("prefix_cache", "true") => "no",
+        ("prefix_cache", "false") => "yes",
+        (_, value) => value,
+    }
+}
+
+/// Where it came from, and why.
 pub fn origin(setting: &Setting) -> String {
-    let origin = match setting.origin {
-        Origin::Given => "given",
-        Origin::Checkpoint => "checkpoint",
-        Origin::Default => "default",
-        Origin::Derived => "derived",
-    };
-    if setting.why.is_empty() { origin.to_owned() } else { format!("{origin}: {}", setting.why) }
+    let (origin, why) = (setting.origin, setting.why.as_str());
+    match origin {
+        Origin::Given if why.is_empty() => "given".to_owned(),
+        // The reason is the place: `flag --threads`.
+        Origin::Given => why.to_owned(),
+        Origin::Default => "default".to_owned(),
+        Origin::Checkpoint => described("checkpoint", why),
+        Origin::Derived => described("derived", why),
+    }
+}
+
+fn described(origin: &str, why: &str) -> String {
+    if why.is_empty() { origin.to_owned() } else { format!("{origin}: {why}") }
 }

@@ -22,7 +22,7 @@ mod trace;
 pub mod wire;
 
 pub use error::ApiError;
-pub use options::{ServerOptions, device, model_options};
+pub use options::{ServerOptions, device, model_options, option_of_field};
 pub use routes::router;
 pub use serve::{Ending, ServeError, Server, serve, termination_signals};
 pub use state::{ServedModel, ServerState, Stage};

@@ -3,9 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use foundation::Bytes;
-use tokenmill::{DeviceChoice, ModelOptions};
+use tokenmill::{DeviceChoice, ModelOptions, Origin, Provenance};
 
-use crate::{settings::Resolved, wire::Limits};
+use crate::{
+    settings::{OptionSpec, Resolved, Source, find},
+    wire::Limits,
+};
 
 /// How requests are served.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,9 +67,31 @@ impl ServerOptions {
     }
 }
 
-/// Takes the settings that say how models are loaded.
+/// Fields of [`ModelOptions`] (and the library's device) with the setting that decides each.
+const MODEL_FIELDS: &[(&str, &str)] = &[
+    ("device", "device"),
+    ("max_sequence_tokens", "max-model-len"),
+    ("max_step_sequences", "max-num-seqs"),
+    ("max_step_tokens", "max-num-batched-tokens"),
+    ("kv_memory", "kv-memory"),
+    ("threads", "threads"),
+    ("prefix_cache", "no-prefix-cache"),
+    ("max_queue", "max-queue"),
+    ("chat_template", "chat-template"),
+    ("ignored_config_keys", "ignore-config-key"),
+];
+
+/// Takes the settings that say how models are loaded, each with where it came from.
 pub fn model_options(settings: &Resolved) -> ModelOptions {
     let count = |name: &str| settings.count(name).map(|count| count as usize);
+    let provenance = |(field, name): &(&'static str, &str)| {
+        let effective = settings.get(name);
+        let origin = match effective.source {
+            Source::Default => Origin::Default,
+            Source::Flag | Source::Variable | Source::File => Origin::Given,
+        };
+        (*field, Provenance::new(origin, effective.place()))
+    };
     ModelOptions {
         max_sequence_tokens: count("max-model-len"),
         max_step_sequences: count("max-num-seqs"),
@@ -77,8 +102,15 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         prefix_cache: Some(!settings.switch("no-prefix-cache")),
         chat_template: settings.text("chat-template").map(PathBuf::from),
         ignored_config_keys: settings.list("ignore-config-key").to_vec(),
+        provenance: MODEL_FIELDS.iter().map(provenance).collect(),
         ..ModelOptions::default()
     }
+}
+
+/// The option of the table that decides a field of [`ModelOptions`], if one does.
+pub fn option_of_field(field: &str) -> Option<&'static OptionSpec> {
+    let (_, name) = MODEL_FIELDS.iter().find(|(known, _)| *known == field)?;
+    find(name)
 }
 
 /// The device that the settings ask for.
@@ -95,7 +127,7 @@ fn number<T: TryFrom<u64> + Default>(settings: &Resolved, name: &str) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Kind, OPTIONS, Settings, find};
+    use crate::settings::{Kind, OPTIONS, Scope, Settings};
 
     fn resolve(flags: &[(&str, &str)]) -> Resolved {
         let flags = flags.iter().map(|(name, text)| (name.to_string(), text.to_string()));
@@ -122,7 +154,7 @@ mod tests {
         };
         let plain = everything(&resolve(&[]));
         for option in OPTIONS {
-            if option.scope == crate::settings::Scope::Program {
+            if option.scope == Scope::Program {
                 continue;
             }
             let text = match option.kind {
@@ -133,6 +165,38 @@ mod tests {
             let changed = everything(&resolve(&[(option.name, text)]));
             assert_ne!(changed, plain, "nobody acts on --{}", option.name);
         }
+    }
+
+    #[test]
+    fn every_model_setting_carries_where_it_came_from() {
+        for option in OPTIONS.iter().filter(|option| option.scope == Scope::Model) {
+            let text = match option.kind {
+                Kind::Switch => "true",
+                Kind::Choice(words) => words[words.len() - 1],
+                _ => "77",
+            };
+            let (field, _) = MODEL_FIELDS.iter().find(|(_, name)| *name == option.name).unwrap();
+            let provenance =
+                |settings: &Resolved| model_options(settings).provenance[field].clone();
+            let default = provenance(&resolve(&[]));
+            assert_eq!(default, Provenance::new(Origin::Default, "built in"), "{}", option.name);
+            let flag = provenance(&resolve(&[(option.name, text)]));
+            assert_eq!(flag, Provenance::new(Origin::Given, format!("flag {}", option.flag())));
+            let env = [(option.env(), text.to_owned())];
+            let variable = provenance(&Settings::resolve(Default::default(), env, None).unwrap());
+            assert_eq!(variable.why, format!("variable {}", option.env()));
+            assert_eq!(option_of_field(field), Some(option));
+        }
+        let file = Settings::resolve(Default::default(), [], Some("threads = 2")).unwrap();
+        let threads = &model_options(&file).provenance["threads"];
+        assert_eq!(*threads, Provenance::new(Origin::Given, "key threads of the settings file"));
+    }
+
+    #[test]
+    fn defaults_of_the_table_are_those_of_the_library() {
+        let built_in = ModelOptions::default().with_defaults();
+        let table = model_options(&resolve(&[]));
+        assert_eq!(ModelOptions { provenance: Default::default(), ..table }, built_in);
     }
 
     #[test]

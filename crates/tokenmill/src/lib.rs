@@ -56,4 +56,4 @@ pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;
 pub use runtime::progress::ProgressEvent;
 pub use session::{Answer, Session, SessionOptions};
-pub use settings::{Origin, Setting};
+pub use settings::{Origin, Provenance, Setting};

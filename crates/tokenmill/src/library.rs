@@ -21,6 +21,7 @@ use crate::{
     load,
     model::Model,
     options::ModelOptions,
+    settings,
 };
 
 /// How a library finds and runs models.
@@ -108,7 +109,7 @@ impl Library {
         let manifest = self.manifest(reference, &options)?;
         let reservation = Reservation::take(self, manifest.id.clone())?;
         let (backend, why) = load::choose_backend(self.inner.device, &self.inner.backends)?;
-        let device = load::device_setting(self.inner.device, backend.name(), why);
+        let device = settings::device(self.inner.device, backend.name(), why, &options);
         let model = load::load(backend.as_ref(), &manifest, &options, device, progress)?;
         reservation.fill(model.clone());
         Ok(model)

@@ -4,12 +4,12 @@ use std::{fs, path::Path, sync::Arc};
 
 use foundation::model::ModelManifest;
 use models::{
-    Checkpoint, ModelMetadata,
+    Checkpoint,
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
 };
 use runtime::{
-    backend::{Backend, LoadError, LoadOptions, MemoryPlan},
+    backend::{Backend, LoadError, LoadOptions},
     engine::{Engine, EngineOptions},
     progress::ProgressEvent,
 };
@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result},
     model::{Model, ModelInfo, ModelParts},
     options::ModelOptions,
-    settings::{Origin, Setting},
+    settings::{Loaded, Setting},
 };
 
 /// This build's backends, best first.
@@ -27,7 +27,7 @@ pub(crate) fn backends() -> Vec<Arc<dyn Backend>> {
     vec![Arc::new(cpu::CpuBackend::new())]
 }
 
-/// The backend for `choice` among `backends`, and why it is the one.
+/// The backend for `choice` among `backends`, and why it is the one where nobody named it.
 pub(crate) fn choose_backend(
     choice: DeviceChoice,
     backends: &[Arc<dyn Backend>],
@@ -41,10 +41,7 @@ pub(crate) fn choose_backend(
             };
             (backends.first(), why)
         }
-        _ => (
-            backends.iter().find(|backend| backend.name() == choice.name()),
-            "it was asked for".to_owned(),
-        ),
+        _ => (backends.iter().find(|backend| backend.name() == choice.name()), String::new()),
     };
     let missing = || Error::InvalidOption {
         option: "device",
@@ -54,15 +51,6 @@ pub(crate) fn choose_backend(
         },
     };
     Ok((found.ok_or_else(missing)?, why))
-}
-
-/// The setting that tells which device was chosen.
-pub(crate) fn device_setting(choice: DeviceChoice, name: &str, why: String) -> Setting {
-    let origin = match choice {
-        DeviceChoice::Auto => Origin::Derived,
-        _ => Origin::Given,
-    };
-    Setting { name: "device", value: name.to_owned(), origin, why }
 }
 
 /// Loads `manifest` on `backend`. The small files are read first: what is wrong with them is known before weights move.
@@ -81,10 +69,20 @@ pub(crate) fn load(
     let load_options = options.load_options();
     let memory = backend.admit(manifest, &load_options).map_err(failed)?;
     let runner = backend.load(manifest, &load_options, progress).map_err(failed)?;
-    let engine = Engine::start(runner, options.engine_options());
-    let info = model_info(&checkpoint.metadata, &engine, backend.name());
+    let engine_options = options.engine_options();
+    let engine = Engine::start(runner, engine_options.clone());
+    let info = model_info(&checkpoint, &engine, backend.name());
+    let loaded = Loaded {
+        options,
+        load: &load_options,
+        max_queue: engine_options.max_queue,
+        prefix_cache: engine_options.prefix_cache,
+        memory: &memory,
+        made_for: checkpoint.metadata.max_positions,
+        has_template: files.template.is_some(),
+    };
     let mut settings = vec![device];
-    settings.extend(effective_settings(options, &load_options, &memory, &engine));
+    settings.extend(loaded.settings());
     warn_of_strange_tokens(manifest, files.tokenizer.as_ref(), info.vocab_size);
     Ok(Model::new(ModelParts {
         id: manifest.id.clone(),
@@ -112,55 +110,20 @@ fn warn_of_strange_tokens(
     }
 }
 
-fn model_info(metadata: &ModelMetadata, engine: &Engine, device: &str) -> ModelInfo {
+fn model_info(checkpoint: &Checkpoint, engine: &Engine, device: &str) -> ModelInfo {
+    let metadata = &checkpoint.metadata;
+    let contract = checkpoint.contract.as_ref();
     ModelInfo {
         architecture: metadata.architecture.clone(),
         model_type: metadata.model_type.clone(),
         dtype: metadata.dtype.map_or_else(String::new, |dtype| dtype.name().to_lowercase()),
-        parameters: metadata.parameters,
-        weight_bytes: metadata.weight_bytes.0,
+        parameters: metadata.parameters.unwrap_or_default(),
+        weight_bytes: metadata.weight_bytes.unwrap_or_default().0,
+        step_bytes: contract.map_or(0, |contract| contract.step_bytes().0),
         vocab_size: engine.spec().vocab_size,
         max_sequence_tokens: engine.max_sequence_tokens(),
         device: device.to_owned(),
     }
-}
-
-/// What holds for a loaded model, and why.
-fn effective_settings(
-    options: &ModelOptions,
-    load: &LoadOptions,
-    memory: &MemoryPlan,
-    engine: &Engine,
-) -> Vec<Setting> {
-    let setting = |name, value: String, given: bool, otherwise: (Origin, &str)| {
-        let (origin, why) = if given { (Origin::Given, "it was asked for") } else { otherwise };
-        Setting { name, value, origin, why: why.to_owned() }
-    };
-    let built_in = (Origin::Default, "built in");
-    let queue = options.engine_options();
-    let tokens = engine.max_sequence_tokens();
-    let fitting = match options.max_sequence_tokens {
-        Some(asked) if asked != tokens => (Origin::Derived, "what the memory for KV blocks holds"),
-        _ => (Origin::Derived, "the checkpoint's limit, or what the memory for KV blocks holds"),
-    };
-    let asked = options.max_sequence_tokens == Some(tokens);
-    let kv = format!("{} ({} a token)", memory.kv, memory.kv_per_token);
-    let kv_origin = (Origin::Derived, "the backend's choice from what is left");
-    let sequences = load.max_step_sequences.to_string();
-    let rows = load.max_step_tokens.to_string();
-    vec![
-        setting("max_sequence_tokens", tokens.to_string(), asked, fitting),
-        setting("max_step_sequences", sequences, options.max_step_sequences.is_some(), built_in),
-        setting("max_step_tokens", rows, options.max_step_tokens.is_some(), built_in),
-        setting("kv_memory", kv, options.kv_memory.is_some(), kv_origin),
-        setting("max_queue", queue.max_queue.to_string(), options.max_queue.is_some(), built_in),
-        setting(
-            "prefix_cache",
-            queue.prefix_cache.to_string(),
-            options.prefix_cache.is_some(),
-            built_in,
-        ),
-    ]
 }
 
 /// What is read of a checkpoint beside its weights.
@@ -248,7 +211,7 @@ impl ModelOptions {
         }
     }
 
-    fn engine_options(&self) -> EngineOptions {
+    pub(crate) fn engine_options(&self) -> EngineOptions {
         let built_in = EngineOptions::default();
         EngineOptions {
             max_queue: self.max_queue.unwrap_or(built_in.max_queue),

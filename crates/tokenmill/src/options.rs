@@ -1,8 +1,10 @@
 //! What a caller may ask for: of one generation, and of a model when it is loaded.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use foundation::{Bytes, DType, TokenId};
+
+use crate::settings::Provenance;
 
 /// What one generation is asked for. What is absent comes from the checkpoint's `generation_config.json`, then from the
 /// built-in defaults.
@@ -12,7 +14,8 @@ pub struct GenerateOptions {
     pub max_tokens: Option<u32>,
     /// Tokens before which no stop token and no stop string ends the text. Built in: 0.
     pub min_tokens: Option<u32>,
-    /// Divides the logits, 0 to 100; 0 is greedy. Built in: 1.
+    /// Divides the logits: any finite number from 0 up; 0 is greedy. The arithmetic holds however large it is (the draw
+    /// becomes even), so the library sets no upper bound; the server keeps the OpenAI API's of 2. Built in: 1.
     pub temperature: Option<f32>,
     /// Keep the `k` likeliest tokens; 0: all. Built in: 0.
     pub top_k: Option<u32>,
@@ -82,6 +85,9 @@ pub struct ModelOptions {
     pub ignored_config_keys: Vec<String>,
     /// Made-up weights instead of the checkpoint's, for benches.
     pub synthetic: Option<SyntheticWeights>,
+    /// Where the caller has its values from, by the name of the field (and `device`, for the library's choice). It changes
+    /// nothing but what [`Model::settings`](crate::Model::settings) says; a value without an entry is simply given.
+    pub provenance: BTreeMap<&'static str, Provenance>,
 }
 
 /// Made-up weights.

@@ -1,6 +1,9 @@
 //! Effective settings: what holds, and why.
 
+use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
+
+use crate::{device::DeviceChoice, options::ModelOptions};
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,4 +30,268 @@ pub struct Setting {
     pub origin: Origin,
     /// Why it is so, where the origin alone does not say.
     pub why: String,
+}
+
+/// Where a value came from, with the words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// Where from.
+    pub origin: Origin,
+    /// Why it is so, where the origin alone does not say: `flag --max-num-seqs`, `the device's share`.
+    pub why: String,
+}
+
+impl Provenance {
+    /// From `origin`, because of `why`.
+    pub fn new(origin: Origin, why: impl Into<String>) -> Self {
+        Provenance { origin, why: why.into() }
+    }
+
+    fn built_in() -> Self {
+        Provenance::new(Origin::Default, "built in")
+    }
+
+    fn of(self, name: &'static str, value: impl Into<String>) -> Setting {
+        Setting { name, value: value.into(), origin: self.origin, why: self.why }
+    }
+}
+
+impl ModelOptions {
+    /// The same with every gap filled for which there is a built-in value.
+    pub fn with_defaults(self) -> Self {
+        let (load, engine) = (self.load_options(), self.engine_options());
+        ModelOptions {
+            max_step_sequences: Some(load.max_step_sequences),
+            max_step_tokens: Some(load.max_step_tokens),
+            max_queue: Some(engine.max_queue),
+            prefix_cache: Some(engine.prefix_cache),
+            ..self
+        }
+    }
+
+    /// Where the value of a field that is there came from: as the caller noted it, else simply from the caller.
+    fn provenance_of(&self, field: &str) -> Provenance {
+        let noted = self.provenance.get(field).cloned();
+        noted.unwrap_or_else(|| Provenance::new(Origin::Given, ""))
+    }
+}
+
+/// What is known of a model once it is loaded.
+pub(crate) struct Loaded<'a> {
+    /// How it was asked for.
+    pub options: &'a ModelOptions,
+    /// The same with every gap filled.
+    pub load: &'a LoadOptions,
+    /// Requests that may wait.
+    pub max_queue: usize,
+    /// Whether prefixes are kept.
+    pub prefix_cache: bool,
+    /// What the backend planned.
+    pub memory: &'a MemoryPlan,
+    /// The longest sequence the checkpoint was made for, in tokens.
+    pub made_for: Option<usize>,
+    /// Whether the model has a chat template.
+    pub has_template: bool,
+}
+
+impl Loaded<'_> {
+    /// What holds, and why: every option of a model that shapes how it runs.
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut settings = self.numbers();
+        settings.push(self.chat_template());
+        let ignored = &self.options.ignored_config_keys;
+        if !ignored.is_empty() {
+            let name = "ignored_config_keys";
+            settings.push(self.options.provenance_of(name).of(name, ignored.join(", ")));
+        }
+        settings
+    }
+
+    fn numbers(&self) -> Vec<Setting> {
+        let number = |name, field: Option<usize>, value: usize| {
+            self.given_or(name, field.is_some(), Provenance::built_in()).of(name, value.to_string())
+        };
+        let options = self.options;
+        vec![
+            self.max_sequence_tokens(),
+            number("max_step_sequences", options.max_step_sequences, self.load.max_step_sequences),
+            number("max_step_tokens", options.max_step_tokens, self.load.max_step_tokens),
+            self.kv_memory(),
+            self.threads(),
+            number("max_queue", options.max_queue, self.max_queue),
+            self.given_or("prefix_cache", options.prefix_cache.is_some(), Provenance::built_in())
+                .of("prefix_cache", self.prefix_cache.to_string()),
+        ]
+    }
+
+    fn given_or(&self, field: &str, given: bool, otherwise: Provenance) -> Provenance {
+        if given { self.options.provenance_of(field) } else { otherwise }
+    }
+
+    fn max_sequence_tokens(&self) -> Setting {
+        let (name, served) = ("max_sequence_tokens", self.memory.max_sequence_tokens);
+        let provenance = match self.options.max_sequence_tokens {
+            Some(asked) if asked == served => self.options.provenance_of(name),
+            _ if self.made_for == Some(served) => Provenance::new(
+                Origin::Checkpoint,
+                "config.json: the longest sequence it was made for",
+            ),
+            _ => Provenance::new(
+                Origin::Derived,
+                format!(
+                    "what the memory for KV blocks holds{}",
+                    self.made_for.map_or(String::new(), |most| format!(", of at most {most}"))
+                ),
+            ),
+        };
+        provenance.of(name, served.to_string())
+    }
+
+    /// The cache takes what it may, or what all sequences together can fill, whichever is less.
+    fn kv_memory(&self) -> Setting {
+        let (name, memory) = ("kv_memory", self.memory);
+        let (sequences, length) = (self.load.max_step_sequences, memory.max_sequence_tokens);
+        let most = length.div_ceil(memory.block_size.max(1)).saturating_mul(sequences);
+        let is_full = memory.kv_blocks.iter().max().is_some_and(|blocks| *blocks >= most);
+        let provenance = match self.options.kv_memory {
+            Some(allowed) if is_full => Provenance::new(
+                Origin::Derived,
+                format!(
+                    "{sequences} sequences of {length} tokens fill no more; {allowed} were allowed"
+                ),
+            ),
+            Some(_) => self.options.provenance_of(name),
+            None if is_full => Provenance::new(
+                Origin::Derived,
+                format!("{sequences} sequences of {length} tokens fill no more"),
+            ),
+            None => Provenance::new(
+                Origin::Derived,
+                format!("the backend's share of {} available", memory.available),
+            ),
+        };
+        provenance.of(name, format!("{} ({} a token)", memory.kv, memory.kv_per_token))
+    }
+
+    fn threads(&self) -> Setting {
+        let value = self.options.threads.map_or("all cores".to_owned(), |count| count.to_string());
+        let given = self.options.threads.is_some();
+        self.given_or("threads", given, Provenance::built_in()).of("threads", value)
+    }
+
+    fn chat_template(&self) -> Setting {
+        let name = "chat_template";
+        let checkpoint = |why: &str| Provenance::new(Origin::Checkpoint, why);
+        match &self.options.chat_template {
+            Some(file) => self.options.provenance_of(name).of(name, file.display().to_string()),
+            None if self.has_template => checkpoint("").of(name, "the checkpoint's"),
+            None => checkpoint("it has none").of(name, "none"),
+        }
+    }
+}
+
+/// The setting that tells which device was chosen: `backend`, because of `why` where nobody named one.
+pub(crate) fn device(
+    choice: DeviceChoice,
+    backend: &str,
+    why: String,
+    options: &ModelOptions,
+) -> Setting {
+    let provenance = match choice {
+        DeviceChoice::Auto => Provenance::new(Origin::Derived, why),
+        _ => options.provenance_of("device"),
+    };
+    provenance.of("device", backend)
+}
+
+#[cfg(test)]
+mod tests {
+    use foundation::Bytes;
+
+    use super::*;
+
+    fn plan(length: usize, blocks: usize) -> MemoryPlan {
+        MemoryPlan {
+            weights: Bytes(1),
+            mapped: Bytes(0),
+            workspace: Bytes(1),
+            kv: Bytes::mib(1),
+            kv_per_token: Bytes(64),
+            kv_blocks: vec![blocks],
+            block_size: 16,
+            max_sequence_tokens: length,
+            available: Bytes::mib(8),
+        }
+    }
+
+    fn told(options: &ModelOptions, memory: &MemoryPlan, name: &str) -> (String, Origin, String) {
+        let loaded = Loaded {
+            options,
+            load: &options.load_options(),
+            max_queue: 256,
+            prefix_cache: true,
+            memory,
+            made_for: Some(128),
+            has_template: true,
+        };
+        let found = loaded.settings().into_iter().find(|setting| setting.name == name);
+        let Setting { value, origin, why, .. } = found.unwrap();
+        (value, origin, why)
+    }
+
+    #[test]
+    fn what_nobody_gave_is_no_given_value() {
+        let plan = plan(128, 8);
+        for setting in
+            ["max_step_sequences", "max_step_tokens", "threads", "max_queue", "prefix_cache"]
+        {
+            let (_, origin, why) = told(&ModelOptions::default(), &plan, setting);
+            assert_eq!((origin, why.as_str()), (Origin::Default, "built in"), "{setting}");
+        }
+    }
+
+    #[test]
+    fn the_callers_word_on_where_a_value_came_from_stands() {
+        let plan = plan(128, 8);
+        let mut options = ModelOptions {
+            max_step_sequences: Some(4),
+            prefix_cache: Some(true),
+            threads: Some(2),
+            ..ModelOptions::default()
+        };
+        options
+            .provenance
+            .insert("max_step_sequences", Provenance::new(Origin::Given, "flag --max-num-seqs"));
+        options.provenance.insert("prefix_cache", Provenance::built_in());
+        let origin = |name: &str| told(&options, &plan, name);
+        assert_eq!(
+            origin("max_step_sequences"),
+            ("4".to_owned(), Origin::Given, "flag --max-num-seqs".to_owned())
+        );
+        assert_eq!(origin("prefix_cache").1, Origin::Default);
+        assert_eq!(origin("threads"), ("2".to_owned(), Origin::Given, String::new()));
+    }
+
+    #[test]
+    fn a_length_is_asked_for_or_the_checkpoints_or_what_fits() {
+        let asked = ModelOptions { max_sequence_tokens: Some(64), ..ModelOptions::default() };
+        let none = ModelOptions::default();
+        let origin = |options, length| told(options, &plan(length, 8), "max_sequence_tokens").1;
+        assert_eq!(origin(&asked, 64), Origin::Given);
+        assert_eq!(origin(&none, 128), Origin::Checkpoint);
+        assert_eq!(origin(&none, 96), Origin::Derived);
+    }
+
+    #[test]
+    fn cache_memory_is_given_only_where_it_is_what_was_given() {
+        let asked = ModelOptions { kv_memory: Some(Bytes::mib(2)), ..ModelOptions::default() };
+        // 64 sequences of 128 tokens are 512 blocks of 16.
+        let (_, origin, why) = told(&asked, &plan(128, 512), "kv_memory");
+        assert_eq!(origin, Origin::Derived);
+        assert!(why.contains("64 sequences of 128") && why.contains("2.0 MiB"), "{why}");
+        assert_eq!(told(&asked, &plan(128, 511), "kv_memory").1, Origin::Given);
+        let (_, origin, why) = told(&ModelOptions::default(), &plan(128, 511), "kv_memory");
+        assert_eq!(origin, Origin::Derived);
+        assert!(why.contains("8.0 MiB available"), "{why}");
+    }
 }

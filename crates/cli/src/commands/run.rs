@@ -135,8 +135,8 @@ fn continues_raw(model: &Model, args: &RunArgs, output: &Output) -> Result<bool,
 /// What holds and why, for `-v`.
 fn tell_settings(model: &Model) {
     for setting in model.settings() {
-        let origin = settings::origin(setting);
-        tracing::info!(name = setting.name, value = %setting.value, origin, "setting");
+        let (name, value) = (settings::name(setting), settings::value(setting));
+        tracing::info!(name, value, origin = settings::origin(setting), "setting");
     }
 }
 

@@ -1,7 +1,10 @@
 //! `tokenmill serve`: models over the OpenAI API.
 
 use futures::{Stream, StreamExt, stream};
-use server::{Ending, Server, ServerOptions, settings::Resolved};
+use server::{
+    Ending, Server, ServerOptions,
+    settings::{Resolved, Scope},
+};
 use tokenmill::{Library, Model};
 use tokio::{runtime::Runtime, sync::oneshot, task::JoinHandle};
 
@@ -23,7 +26,8 @@ pub fn serve(args: ServeArgs, verbosity: Verbosity, output: &Output) -> Result<(
     let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
     let library = settings::library(&resolved)?;
     let output = *output;
-    for line in resolved.describe().lines() {
+    // What holds of a model's settings is known once it is loaded, and told then.
+    for line in resolved.describe(|option| option.scope != Scope::Model).lines() {
         output.note(format_args!("{DIM}{line}{DIM:#}"));
     }
     let ending = runtime.block_on(async {
@@ -91,7 +95,7 @@ fn tell_models(models: &[Model], output: &Output) {
     for model in models {
         output.note(format_args!("{BOLD}{}{BOLD:#}", model.id()));
         for setting in model.settings() {
-            let (name, value) = (setting.name, &setting.value);
+            let (name, value) = (settings::name(setting), settings::value(setting));
             let origin = settings::origin(setting);
             output.note(format_args!("{DIM}{name:<24} {value:<36} {origin}{DIM:#}"));
         }

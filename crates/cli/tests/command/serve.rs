@@ -18,7 +18,11 @@ struct Serving {
 impl Serving {
     fn start(home: &Home, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--port", "0"][..], arguments].concat();
-        let child = home.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        Serving::spawn(&mut home.command(&arguments))
+    }
+
+    fn spawn(command: &mut std::process::Command) -> Self {
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut serving = Serving { child, address: String::new(), log: String::new() };
         let mut lines = BufReader::new(serving.child.stderr.take().unwrap());
         while serving.address.is_empty() {
@@ -68,7 +72,41 @@ fn it_is_ready_when_it_says_so_and_drains_on_sigterm() {
     let models = serving.get("/v1/models", "");
     assert!(models.contains("\"org/tiny\"") && models.contains("\"llama\""), "{models}");
     let setting = serving.log.lines().find(|line| line.starts_with("max-model-len")).unwrap();
-    assert!(setting.contains("128") && setting.contains("--max-model-len"), "{setting}");
+    assert!(setting.contains("128") && setting.contains("flag --max-model-len"), "{setting}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn every_setting_says_where_it_came_from() {
+    let home = Home::new();
+    let config = home.path().join("settings.toml");
+    std::fs::write(&config, "max_num_seqs = 8\nport = 1\ndrain_timeout = 5\n").unwrap();
+    let model = llama();
+    let mut command = home.command(&["serve", &model, "--port", "0", "--threads", "1"]);
+    command.args(["--config", config.to_str().unwrap()]).env("TOKENMILL_MAX_QUEUE", "9");
+    let serving = Serving::spawn(&mut command);
+    let words = |name: &str| {
+        let line = serving.log.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    for (name, wanted) in [
+        ("port", "0 flag --port"),
+        ("drain-timeout", "5 s key drain_timeout of the settings file"),
+        ("max-body", "32.0 MiB default"),
+        ("threads", "1 flag --threads"),
+        ("max-queue", "9 variable TOKENMILL_MAX_QUEUE"),
+        ("max-num-seqs", "8 key max_num_seqs of the settings file"),
+        ("max-num-batched-tokens", "2048 default"),
+        ("no-prefix-cache", "no default"),
+        ("chat-template", "the checkpoint's checkpoint"),
+    ] {
+        assert_eq!(words(name), wanted, "{name}");
+    }
+    for name in ["device", "kv-memory"] {
+        assert!(words(name).contains(" derived: "), "{}", words(name));
+    }
+    let length = words("max-model-len");
+    assert!(length.contains(" checkpoint: config.json"), "{length}");
     assert_eq!(serving.end(), Some(0));
 }
 

@@ -173,9 +173,11 @@ impl Resolved {
         }
     }
 
-    /// The effective settings for people, one line an option: name, value, where it came from. Secrets are hidden.
-    pub fn describe(&self) -> String {
-        let lines: Vec<String> = self.options.iter().map(Effective::describe).collect();
+    /// The effective settings for people, one line an option that is `told`: name, value, where it came from. Secrets are
+    /// hidden.
+    pub fn describe(&self, told: impl Fn(&OptionSpec) -> bool) -> String {
+        let told = self.options.iter().filter(|effective| told(effective.option));
+        let lines: Vec<String> = told.map(Effective::describe).collect();
         lines.join("\n")
     }
 }
@@ -189,12 +191,20 @@ impl Effective {
             Some(value) => format!("{value} {}", self.option.unit),
         };
         let source = match self.source {
-            Source::Flag => self.option.flag(),
-            Source::Variable => self.option.env(),
-            Source::File => "settings file".to_owned(),
             Source::Default => "default".to_owned(),
+            _ => self.place(),
         };
         format!("{:<24} {value:<36} {source}", self.option.name)
+    }
+
+    /// Where the value stands: `flag --port`, `variable TOKENMILL_PORT`, `key port of the settings file`, `built in`.
+    pub fn place(&self) -> String {
+        match self.source {
+            Source::Flag => format!("flag {}", self.option.flag()),
+            Source::Variable => format!("variable {}", self.option.env()),
+            Source::File => format!("key {} of the settings file", self.option.key()),
+            Source::Default => "built in".to_owned(),
+        }
     }
 }
 
@@ -427,14 +437,15 @@ mod tests {
     fn the_report_shows_value_and_source_but_no_secret() {
         let resolved =
             resolve(&[("api-key", "hunter2")], &[("TOKENMILL_MAX_BODY", "1MiB")], "").unwrap();
-        let report = resolved.describe();
+        let report = resolved.describe(|_| true);
         assert!(!report.contains("hunter2"));
         assert!(report.contains("(hidden)"));
         let line =
             |name: &str| report.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
         let words =
             |name: &str| line(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words("max-body"), ["max-body", "1.0", "MiB", "TOKENMILL_MAX_BODY"]);
+        assert_eq!(words("max-body"), ["max-body", "1.0", "MiB", "variable", "TOKENMILL_MAX_BODY"]);
+        assert!(resolved.describe(|option| option.name == "port").lines().count() == 1);
         assert_eq!(words("port"), ["port", "8000", "default"]);
         let bad_key = resolve(&[("api-key", "a,,b")], &[], "").unwrap_err();
         assert!(!bad_key[0].to_string().contains("a,,b"));

@@ -12,7 +12,7 @@ mod trace;
 mod workload;
 
 use server::settings::Source;
-use tokenmill::{Library, Model, ModelOptions, options::SyntheticWeights};
+use tokenmill::{Library, Model, ModelOptions, Origin, Provenance, options::SyntheticWeights};
 
 use super::Verbosity;
 use crate::{
@@ -90,9 +90,9 @@ impl<'a> Bench<'a> {
     }
 
     fn raise(&self, name: &str, needed: usize, options: &mut ModelOptions) -> Result<(), Error> {
-        let value = match name {
-            "max-num-seqs" => &mut options.max_step_sequences,
-            _ => &mut options.max_queue,
+        let (field, value) = match name {
+            "max-num-seqs" => ("max_step_sequences", &mut options.max_step_sequences),
+            _ => ("max_queue", &mut options.max_queue),
         };
         let now = value.unwrap_or(0);
         if now >= needed {
@@ -103,6 +103,8 @@ impl<'a> Bench<'a> {
             return Err(Error::Usage(text));
         }
         *value = Some(needed);
+        let why = "as many as this bench sends at once";
+        options.provenance.insert(field, Provenance::new(Origin::Derived, why));
         Ok(())
     }
 }
