@@ -2,7 +2,13 @@
 
 pub mod header;
 
-use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+};
 
 use foundation::{Bytes, DType};
 
@@ -30,6 +36,19 @@ pub struct TensorInfo {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorCatalog {
     tensors: BTreeMap<String, TensorInfo>,
+    lost: Lost,
+}
+
+/// What files that cannot be read may hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Lost {
+    /// Every file was read.
+    #[default]
+    Nothing,
+    /// What the index says of them.
+    Named(BTreeSet<String>),
+    /// No index tells.
+    Anything,
 }
 
 impl TensorCatalog {
@@ -37,20 +56,50 @@ impl TensorCatalog {
     /// files and against the index. No weight is read.
     pub fn from_layout(layout: &ModelLayout) -> Result<Self, Error> {
         let mut findings = Findings::default();
+        let catalog = Self::survey(layout, &mut findings);
+        findings.into_result().map(|_| catalog)
+    }
+
+    /// The tensors of the files that can be read; what is wrong with them and with the others joins `findings`.
+    pub fn survey(layout: &ModelLayout, findings: &mut Findings) -> Self {
         let mut catalog = TensorCatalog::default();
+        let mut unread: Vec<&str> = layout.absent_weights.iter().map(String::as_str).collect();
         for (file, weights) in layout.weights.iter().enumerate() {
-            let Some(tensors) = findings.absorb(read_header(&weights.path, weights.bytes)) else {
-                continue;
-            };
-            for tensor in tensors {
-                catalog.add(file, tensor, layout, &mut findings);
+            match findings.absorb(read_header(&weights.path, weights.bytes)) {
+                Some(tensors) => {
+                    tensors
+                        .into_iter()
+                        .for_each(|tensor| catalog.add(file, tensor, layout, findings));
+                }
+                None => unread.push(file_name(&weights.path)),
             }
         }
-        // A file whose header cannot be read misses all its tensors: saying so for each would hide the cause.
-        if let (Some(index), false) = (&layout.index, findings.has_errors()) {
-            catalog.compare(index, &mut findings);
+        if let Some(index) = &layout.index {
+            let lost = index
+                .tensors
+                .iter()
+                .filter(|(_, file)| unread.contains(&index.files[**file].as_str()));
+            let lost: BTreeSet<String> = lost.map(|(name, _)| name.clone()).collect();
+            catalog.compare(index, &lost, layout, findings);
+            catalog.lost = if unread.is_empty() { Lost::Nothing } else { Lost::Named(lost) };
+        } else if !unread.is_empty() {
+            catalog.lost = Lost::Anything;
         }
-        findings.into_result().map(|_| catalog)
+        catalog
+    }
+
+    /// Whether every file of the checkpoint was read.
+    pub fn is_whole(&self) -> bool {
+        self.lost == Lost::Nothing
+    }
+
+    /// Whether the tensor called `name` may lie in a file that could not be read.
+    pub fn may_have_lost(&self, name: &str) -> bool {
+        match &self.lost {
+            Lost::Nothing => false,
+            Lost::Named(names) => names.contains(name),
+            Lost::Anything => true,
+        }
     }
 
     /// The tensor called `name`.
@@ -114,24 +163,31 @@ impl TensorCatalog {
         self.tensors.insert(tensor.name, info);
     }
 
-    /// The index and the headers must tell the same story.
-    fn compare(&self, index: &WeightIndex, findings: &mut Findings) {
+    /// The index and the headers must tell the same story. Of a file that cannot be read all tensors are `lost`: saying
+    /// so for each would hide the cause.
+    fn compare(
+        &self,
+        index: &WeightIndex,
+        lost: &BTreeSet<String>,
+        layout: &ModelLayout,
+        findings: &mut Findings,
+    ) {
+        let place = |tensor: &TensorInfo| file_name(&layout.weights[tensor.region.file].path);
         for (name, file) in &index.tensors {
-            let claimed = &index.files[*file];
+            let claimed = index.files[*file].as_str();
             let message = match self.tensors.get(name) {
-                Some(tensor) if tensor.region.file == *file => continue,
+                Some(tensor) if place(tensor) == claimed => continue,
                 Some(tensor) => {
-                    let actual = &index.files[tensor.region.file];
-                    format!("lies in {actual}, but the index says {claimed}")
+                    format!("lies in {}, but the index says {claimed}", place(tensor))
                 }
+                None if lost.contains(name) => continue,
                 None => format!("is not in {claimed}, where the index says it is"),
             };
             findings.push(Finding::error(name.clone(), message));
         }
         for (name, tensor) in &self.tensors {
             if !index.tensors.contains_key(name) {
-                let file = &index.files[tensor.region.file];
-                let message = format!("lies in {file}, but the index does not know it");
+                let message = format!("lies in {}, but the index does not know it", place(tensor));
                 findings.push(
                     Finding::error(name.clone(), message)
                         .hint("index and shards are of different checkpoints"),
@@ -164,8 +220,9 @@ fn read_header(path: &Path, bytes: u64) -> Result<Vec<HeaderTensor>, Error> {
     parse_header(&head, bytes).map_err(named)
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// The last part of the path. Shards are named in UTF-8, by the index.
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 #[cfg(test)]

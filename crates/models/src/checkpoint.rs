@@ -74,32 +74,41 @@ impl Survey {
     fn read(&mut self, manifest: &ModelManifest) -> Option<()> {
         let synthetic = manifest.weights != WeightOrigin::Files;
         let layout = match synthetic {
-            true => ModelLayout::inspect_without_weights(&manifest.path),
-            false => ModelLayout::inspect(&manifest.path),
+            true => ModelLayout::survey_without_weights(&manifest.path, &mut self.findings),
+            false => ModelLayout::survey(&manifest.path, &mut self.findings),
         };
-        let layout = self.findings.absorb(layout)?;
-        self.findings.extend(layout.findings.iter().cloned());
-        let config = self.findings.absorb(Config::read(&layout.config));
-        self.catalog = self.findings.absorb(TensorCatalog::from_layout(&layout));
-        let layout = self.layout.insert(layout);
-        let config = config?;
+        let layout = self.layout.insert(layout?);
+        // That there is none was said with the files.
+        let config = layout.config.exists().then(|| Config::read(&layout.config));
+        let config = config.and_then(|config| self.findings.absorb(config));
+        // Without a weight file there is nothing to hold against anything, and that was said, too.
+        let has_files = !layout.weights.is_empty() || !layout.absent_weights.is_empty();
+        self.catalog =
+            (synthetic || has_files).then(|| TensorCatalog::survey(layout, &mut self.findings));
+        if let Some(config) = &config {
+            self.read_meaning(config, manifest);
+        }
+        let (task, contract) = (self.task.as_ref(), self.contract.as_ref());
         let catalog = self.catalog.as_ref().filter(|_| !synthetic);
-        self.task = TaskExecutionPlan::discover(
-            layout,
-            &config,
+        self.metadata = Some(ModelMetadata::new(config.as_ref(), catalog, task, contract));
+        Some(())
+    }
+
+    fn read_meaning(&mut self, config: &Config, manifest: &ModelManifest) -> Option<()> {
+        let catalog = self.catalog.as_ref().filter(|_| manifest.weights == WeightOrigin::Files);
+        let task = TaskExecutionPlan::discover(
+            self.layout.as_ref()?,
+            config,
             catalog,
             &manifest.ignored_config_keys,
             &mut self.findings,
         );
-        if let Some(task) = &self.task {
-            self.findings.absorb(task.require_execution());
-            // The tensors of a quantised checkpoint differ from the plan by design: its own finding says all there is.
-            if config.quantization().is_none() {
-                self.contract = contract(task, manifest, catalog, &mut self.findings);
-            }
+        let task = self.task.insert(task?);
+        self.findings.absorb(task.require_execution());
+        // The tensors of a quantised checkpoint differ from the plan by design: its own finding says all there is.
+        if config.quantization().is_none() {
+            self.contract = contract(task, manifest, catalog, &mut self.findings);
         }
-        let (task, contract) = (self.task.as_ref(), self.contract.as_ref());
-        self.metadata = Some(ModelMetadata::new(&config, catalog, task, contract));
         Some(())
     }
 }

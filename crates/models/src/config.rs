@@ -56,6 +56,14 @@ impl Config {
         text.parse().ok()
     }
 
+    /// The whole number above 0 under `key`, in the text model's part where there is one: for people, where the
+    /// configuration as a whole cannot be understood.
+    pub fn count(&self, key: &str) -> Option<usize> {
+        let object = self.root.get("text_config").and_then(Value::as_object).unwrap_or(&self.root);
+        let number = object.get(key)?.as_u64().filter(|number| *number > 0)?;
+        usize::try_from(number).ok()
+    }
+
     /// `quant_method` of `quantization_config`, if there is one.
     pub fn quantization(&self) -> Option<String> {
         let quantization = self.root.get("quantization_config").filter(|value| !value.is_null())?;

@@ -27,14 +27,14 @@ pub struct DecoderExecutionContract {
 
 impl DecoderExecutionContract {
     /// Binds every weight of `plan` to its bytes. Tensors that are missing, unexpected, of a wrong shape or of a type that
-    /// no format reads join `findings`, all of them; then there is no contract.
+    /// no format reads join `findings`, all of them; then there is no contract, nor where a file could not be read.
     pub fn discover(
         plan: &DecoderPlan,
         catalog: &TensorCatalog,
         findings: &mut Findings,
     ) -> Option<Self> {
         let found = check::tensors(plan, catalog);
-        let is_sound = !found.has_errors();
+        let is_sound = catalog.is_whole() && !found.has_errors();
         findings.extend(found);
         is_sound.then(|| {
             let bind = |weight: &PlannedWeight| {
@@ -78,6 +78,15 @@ impl DecoderExecutionContract {
     /// Bytes of all weights as they lie in storage.
     pub fn weight_bytes(&self) -> Bytes {
         self.bindings.iter().map(WeightBinding::stored_bytes).sum()
+    }
+
+    /// Bytes of weights that every step reads, however few its rows: all but an embedding table that is no head, too.
+    /// Of that one a step reads a row a token.
+    pub fn step_bytes(&self) -> Bytes {
+        let is_read = |binding: &&WeightBinding| {
+            binding.role != WeightRole::TokenEmbedding || self.semantic.head.tied
+        };
+        self.bindings.iter().filter(is_read).map(WeightBinding::stored_bytes).sum()
     }
 
     /// Elements of all weights.

@@ -109,7 +109,8 @@ impl Family {
         }
     }
 
-    /// The meaning of `config`; every key that is wrong or not understood is a finding.
+    /// The meaning of `config`; every key that is wrong or not understood is a finding. A wrong key leaves no meaning, one
+    /// that is merely not understood does: then the tensors can still be held against it.
     pub fn semantic(
         &self,
         config: &Config,
@@ -121,9 +122,8 @@ impl Family {
             None => Some(self.decoder.read(&mut keys)),
             Some(wrapper) => self.read_wrapped(&wrapper, &mut keys),
         };
-        let found = keys.finish();
-        let semantic = semantic.filter(|_| !found.has_errors());
-        findings.extend(found);
+        let semantic = semantic.filter(|_| !keys.has_errors());
+        findings.extend(keys.finish());
         semantic
     }
 

@@ -22,6 +22,8 @@ pub struct ModelLayout {
     pub config: PathBuf,
     /// The safetensors files, in the order of their names; empty if weights were not asked for.
     pub weights: Vec<WeightFile>,
+    /// Names of files that the index promises and that cannot be had; empty in a sound checkpoint.
+    pub absent_weights: Vec<String>,
     /// Which tensor lies in which file, as the index of a sharded checkpoint claims.
     pub index: Option<WeightIndex>,
     /// `generation_config.json`.
@@ -53,17 +55,44 @@ impl ModelLayout {
     /// Finds the files of the checkpoint at `path`: a directory with `config.json` and safetensors, a snapshot of a hub
     /// cache, or a `models--ORG--NAME` directory of one (then `refs/main` names the snapshot).
     pub fn inspect(path: &Path) -> Result<Self, Error> {
-        let mut findings = Findings::default();
-        let layout = Self::files(path, &mut findings)?;
-        let weights = findings.absorb(find_weights(&layout.root));
-        Self::finish(layout, weights.unwrap_or_default(), findings)
+        Self::sound(path, Self::survey)
     }
 
     /// Like [`ModelLayout::inspect`], for a directory whose weights are to be made up: it needs none.
     pub fn inspect_without_weights(path: &Path) -> Result<Self, Error> {
-        let mut findings = Findings::default();
-        let layout = Self::files(path, &mut findings)?;
-        Self::finish(layout, FoundWeights::default(), findings)
+        Self::sound(path, Self::survey_without_weights)
+    }
+
+    /// The files that can be found; what is wrong with them joins `findings`. `None`: there is no checkpoint directory.
+    pub fn survey(path: &Path, findings: &mut Findings) -> Option<Self> {
+        let mut layout = Self::survey_without_weights(path, findings)?;
+        layout.find_weights(findings);
+        Some(layout)
+    }
+
+    /// Like [`ModelLayout::survey`], for a directory whose weights are to be made up.
+    pub fn survey_without_weights(path: &Path, findings: &mut Findings) -> Option<Self> {
+        let layout = findings.absorb(Self::files(path))?;
+        if !layout.config.exists() {
+            let message = "has no config.json";
+            findings.push(
+                Finding::error(layout.root.display().to_string(), message)
+                    .hint("give the directory of a Hugging Face-format checkpoint"),
+            );
+        }
+        Some(layout)
+    }
+
+    /// What `survey` finds, unless an error is among it.
+    fn sound(
+        path: &Path,
+        survey: impl Fn(&Path, &mut Findings) -> Option<Self>,
+    ) -> Result<Self, Error> {
+        let mut found = Findings::default();
+        let layout = survey(path, &mut found);
+        let findings = found.into_result()?;
+        let layout = layout.expect("where there is no layout there is an error");
+        Ok(ModelLayout { findings, ..layout })
     }
 
     /// Length of all weight files together.
@@ -71,18 +100,12 @@ impl ModelLayout {
         self.weights.iter().map(|file| Bytes(file.bytes)).sum()
     }
 
-    fn files(path: &Path, findings: &mut Findings) -> Result<Self, Error> {
+    fn files(path: &Path) -> Result<Self, Error> {
         let root = hub::resolve(path)?;
-        if existing(&root, "config.json").is_none() {
-            let message = "has no config.json";
-            findings.push(
-                Finding::error(root.display().to_string(), message)
-                    .hint("give the directory of a Hugging Face-format checkpoint"),
-            );
-        }
         Ok(ModelLayout {
             config: root.join("config.json"),
             weights: Vec::new(),
+            absent_weights: Vec::new(),
             index: None,
             generation_config: existing(&root, "generation_config.json"),
             tokenizer: existing(&root, "tokenizer.json"),
@@ -96,46 +119,40 @@ impl ModelLayout {
         })
     }
 
-    fn finish(self, weights: FoundWeights, mut findings: Findings) -> Result<Self, Error> {
-        findings.extend(weights.findings);
-        let findings = findings.into_result()?;
-        Ok(ModelLayout { weights: weights.files, index: weights.index, findings, ..self })
+    /// The single file if there is one (as `transformers` prefers it), else the shards that the index names.
+    fn find_weights(&mut self, findings: &mut Findings) {
+        let single = existing(&self.root, SINGLE);
+        let index = existing(&self.root, INDEX);
+        match (single, index) {
+            (Some(single), index) => {
+                if index.is_some() {
+                    let message = format!("is passed over, because there is a {SINGLE}");
+                    findings.push(Finding::warning(INDEX, message));
+                }
+                self.weights.extend(findings.absorb(weight_file(single)));
+            }
+            (None, Some(path)) => {
+                self.index = findings.absorb(WeightIndex::read(&path));
+                self.find_shards(findings);
+            }
+            (None, None) => findings.push(no_weights(&self.root)),
+        }
     }
-}
 
-#[derive(Default)]
-struct FoundWeights {
-    files: Vec<WeightFile>,
-    index: Option<WeightIndex>,
-    findings: Vec<Finding>,
+    /// Every shard that the index names; all that are missing are reported.
+    fn find_shards(&mut self, findings: &mut Findings) {
+        let names = self.index.as_ref().map(|index| index.files.clone()).unwrap_or_default();
+        for name in names {
+            match findings.absorb(shard(&self.root, &name)) {
+                Some(file) => self.weights.push(file),
+                None => self.absent_weights.push(name),
+            }
+        }
+    }
 }
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-
-/// The single file if there is one (as `transformers` prefers it), else the shards that the index names.
-fn find_weights(root: &Path) -> Result<FoundWeights, Error> {
-    let single = existing(root, SINGLE);
-    let index = existing(root, INDEX);
-    match (single, index) {
-        (Some(single), index) => {
-            let findings = index.map(|_| {
-                Finding::warning(INDEX, format!("is passed over, because there is a {SINGLE}"))
-            });
-            Ok(FoundWeights {
-                files: vec![weight_file(single)?],
-                index: None,
-                findings: findings.into_iter().collect(),
-            })
-        }
-        (None, Some(path)) => {
-            let index = WeightIndex::read(&path)?;
-            let files = shards(root, &index)?;
-            Ok(FoundWeights { files, index: Some(index), findings: Vec::new() })
-        }
-        (None, None) => Err(no_weights(root).into()),
-    }
-}
 
 fn weight_file(path: PathBuf) -> Result<WeightFile, Error> {
     match std::fs::metadata(&path) {
@@ -145,26 +162,20 @@ fn weight_file(path: PathBuf) -> Result<WeightFile, Error> {
     }
 }
 
-/// Every shard that the index names; all that are missing are reported together.
-fn shards(root: &Path, index: &WeightIndex) -> Result<Vec<WeightFile>, Error> {
-    let mut findings = Findings::default();
-    let mut files = Vec::new();
-    for name in &index.files {
-        let path = root.join(name);
-        if path.exists() {
-            files.extend(findings.absorb(weight_file(path)));
-            continue;
-        }
-        let broken_link = path.symlink_metadata().is_ok();
-        let message = if broken_link {
-            format!("is named by {INDEX}, but is a link to nothing")
-        } else {
-            format!("is named by {INDEX}, but is not there")
-        };
-        let hint = "the download is incomplete: fetch the missing file";
-        findings.push(Finding::error(name.clone(), message).hint(hint));
+/// The shard that the index calls `name`.
+fn shard(root: &Path, name: &str) -> Result<WeightFile, Error> {
+    let path = root.join(name);
+    if path.exists() {
+        return weight_file(path);
     }
-    findings.into_result().map(|_| files)
+    let broken_link = path.symlink_metadata().is_ok();
+    let message = if broken_link {
+        format!("is named by {INDEX}, but is a link to nothing")
+    } else {
+        format!("is named by {INDEX}, but is not there")
+    };
+    let hint = "the download is incomplete: fetch the missing file";
+    Err(Finding::error(name, message).hint(hint).into())
 }
 
 /// Says what is there instead of weights that can be read.

@@ -6,6 +6,7 @@ use crate::{
     catalog::TensorCatalog,
     config::Config,
     contract::DecoderExecutionContract,
+    semantic::DecoderSemantic,
     task::{DecoderPlan, TaskExecutionPlan},
 };
 
@@ -22,10 +23,10 @@ pub struct ModelMetadata {
     pub task: Option<&'static str>,
     /// The element type of most weights.
     pub dtype: Option<DType>,
-    /// Elements of all tensors (of the bound weights, where they are made up).
-    pub parameters: u64,
+    /// Elements of all tensors (of the bound weights, where they are made up); `None` where a file could not be read.
+    pub parameters: Option<u64>,
     /// Bytes of the same.
-    pub weight_bytes: Bytes,
+    pub weight_bytes: Option<Bytes>,
     /// The longest sequence the checkpoint was made for, in tokens.
     pub max_positions: Option<usize>,
     /// Rows of the embedding.
@@ -39,35 +40,41 @@ pub struct ModelMetadata {
 impl ModelMetadata {
     /// From whatever is known of a checkpoint.
     pub fn new(
-        config: &Config,
+        config: Option<&Config>,
         catalog: Option<&TensorCatalog>,
         task: Option<&TaskExecutionPlan>,
         contract: Option<&DecoderExecutionContract>,
     ) -> Self {
+        let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
         let decoder = task.and_then(TaskExecutionPlan::decoder);
         let semantic = decoder.map(|decoder: &DecoderPlan| &decoder.semantic);
         let catalog = catalog.filter(|catalog| !catalog.is_empty());
-        let (parameters, weight_bytes) = match (catalog, contract) {
-            (Some(catalog), _) => (catalog.elements(), catalog.bytes()),
-            (None, Some(contract)) => (contract.parameters(), contract.weight_bytes()),
-            (None, None) => (0, Bytes(0)),
+        let numbers = match (catalog, contract) {
+            (Some(catalog), _) => catalog.is_whole().then(|| (catalog.elements(), catalog.bytes())),
+            (None, contract) => {
+                contract.map(|contract| (contract.parameters(), contract.weight_bytes()))
+            }
+        };
+        // Where the configuration as a whole says nothing, because something of it is wrong, single numbers still do.
+        let number = |known: fn(&DecoderSemantic) -> usize, key| {
+            semantic.map(known).or_else(|| config?.count(key))
         };
         ModelMetadata {
-            architecture: config.architecture().unwrap_or_default().to_owned(),
-            model_type: config.model_type().unwrap_or_default().to_owned(),
+            architecture: name(config.and_then(Config::architecture)),
+            model_type: name(config.and_then(Config::model_type)),
             family: decoder.map(|decoder| decoder.family),
             task: task.map(|task| match task {
                 TaskExecutionPlan::Generation { .. } => "generation",
                 TaskExecutionPlan::Embedding { .. } => "embedding",
                 TaskExecutionPlan::SequenceScoring { .. } => "sequence scoring",
             }),
-            dtype: catalog.and_then(most_common_dtype).or_else(|| config.dtype()),
-            parameters,
-            weight_bytes,
-            max_positions: semantic.map(|semantic| semantic.max_positions),
-            vocab_size: semantic.map(|semantic| semantic.vocab_size),
-            hidden_size: semantic.map(|semantic| semantic.hidden_size),
-            layers: semantic.map(|semantic| semantic.layers.len()),
+            dtype: catalog.and_then(most_common_dtype).or_else(|| config?.dtype()),
+            parameters: numbers.map(|(parameters, _)| parameters),
+            weight_bytes: numbers.map(|(_, bytes)| bytes),
+            max_positions: number(|semantic| semantic.max_positions, "max_position_embeddings"),
+            vocab_size: number(|semantic| semantic.vocab_size, "vocab_size"),
+            hidden_size: number(|semantic| semantic.hidden_size, "hidden_size"),
+            layers: number(|semantic| semantic.layers.len(), "num_hidden_layers"),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a checkpoint is for.
 
+use std::collections::BTreeSet;
+
 use crate::{
-    catalog::TensorCatalog,
+    catalog::{TensorCatalog, TensorInfo},
     config::Config,
     error::{Error, Finding, Findings},
     family::{Family, TensorNames},
@@ -107,7 +109,10 @@ impl DecoderPlan {
     ) -> Self {
         let has_embedding = |names: &&TensorNames| {
             let embedding = format!("{}embed_tokens.weight", names.body);
-            catalog.is_some_and(|catalog| catalog.get(&embedding).is_some())
+            let may_have = |catalog: &TensorCatalog| {
+                catalog.get(&embedding).is_some() || catalog.may_have_lost(&embedding)
+            };
+            catalog.is_some_and(may_have)
         };
         let names = family.names.iter().find(has_embedding).unwrap_or(&family.names[0]);
         DecoderPlan {
@@ -117,5 +122,12 @@ impl DecoderPlan {
             head: names.head,
             other_tensors: family.wrapper.map_or(&[], |wrapper| wrapper.other_tensors),
         }
+    }
+
+    /// The tensors of `catalog` that no weight of the plan is read from, in the order of their names.
+    pub fn unread<'c>(&self, catalog: &'c TensorCatalog) -> Vec<&'c TensorInfo> {
+        let read: BTreeSet<&str> =
+            self.weights.iter().map(|weight| weight.source.tensor.as_str()).collect();
+        catalog.iter().filter(|tensor| !read.contains(tensor.name.as_str())).collect()
     }
 }

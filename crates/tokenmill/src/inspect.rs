@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use foundation::model::ModelManifest;
 use models::{
     Finding, ModelLayout, ModelMetadata, Severity, Survey, TaskExecutionPlan,
+    catalog::TensorInfo,
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
     semantic::{Activation, FeedForward, LayerSpec, Mixer},
@@ -19,11 +20,13 @@ use crate::{error::Result, options::ModelOptions};
 pub struct InspectReport {
     /// The checkpoint directory.
     pub path: PathBuf,
-    /// What the files say; absent where they cannot be understood (see `findings`).
+    /// What the files say, as far as they can be understood (see `findings`).
     pub model: Option<ModelSummary>,
-    /// What is there beside the weights.
-    pub files: FileSummary,
-    /// What each backend says.
+    /// What is there beside the weights; absent where the directory itself cannot be read.
+    pub files: Option<FileSummary>,
+    /// Tensors that are there and that no weight of the model is read from.
+    pub unread: Vec<TensorSummary>,
+    /// What each backend says; nobody is asked about a checkpoint with findings.
     pub backends: Vec<BackendReport>,
     /// Everything that is wrong with the checkpoint, a line each.
     pub findings: Vec<String>,
@@ -31,28 +34,30 @@ pub struct InspectReport {
     pub notes: Vec<String>,
 }
 
-/// What a checkpoint is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What a checkpoint is. What its files do not say, or say wrongly, is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ModelSummary {
     /// The class that the configuration names: `LlamaForCausalLM`.
-    pub architecture: String,
+    pub architecture: Option<String>,
     /// The configuration's `model_type`.
-    pub model_type: String,
-    /// What it is for: `generation`, `embedding`, `scoring`.
-    pub task: String,
+    pub model_type: Option<String>,
+    /// What it is for: `generation`, `embedding`, `sequence scoring`.
+    pub task: Option<String>,
     /// Element type of most weights.
-    pub dtype: String,
-    /// Number of weights.
-    pub parameters: u64,
-    /// Bytes of all weights on disk.
-    pub weight_bytes: u64,
+    pub dtype: Option<String>,
+    /// Number of weights; absent where a weight file cannot be read.
+    pub parameters: Option<u64>,
+    /// Bytes of all weights on disk; absent where a weight file cannot be read.
+    pub weight_bytes: Option<u64>,
     /// Longest sequence the checkpoint was made for, in tokens.
-    pub max_positions: usize,
+    pub max_positions: Option<usize>,
     /// Entries of the vocabulary.
-    pub vocab_size: usize,
+    pub vocab_size: Option<usize>,
     /// Width of the residual stream.
-    pub hidden_size: usize,
-    /// Runs of like layers: count and meaning.
+    pub hidden_size: Option<usize>,
+    /// Number of layers.
+    pub layer_count: Option<usize>,
+    /// Runs of like layers: count and meaning. Empty where the configuration cannot be understood.
     pub layers: Vec<LayerSummary>,
 }
 
@@ -63,6 +68,19 @@ pub struct LayerSummary {
     pub count: usize,
     /// What they are, for people: `attention 32/8 x 128, window 4096; dense 14336 silu`.
     pub meaning: String,
+}
+
+/// A tensor by its header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TensorSummary {
+    /// Its name in the checkpoint.
+    pub name: String,
+    /// Element type.
+    pub dtype: String,
+    /// Shape, row-major.
+    pub shape: Vec<usize>,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Files beside the weights.
@@ -102,6 +120,10 @@ pub struct MemoryReport {
     pub workspace: u64,
     /// KV blocks.
     pub kv: u64,
+    /// Weights and workspace.
+    pub need_without_kv: u64,
+    /// Weights, workspace and KV blocks.
+    pub need: u64,
     /// KV of one token.
     pub kv_per_token: u64,
     /// Tokens that the KV blocks hold.
@@ -136,7 +158,7 @@ pub(crate) fn report(
     let usable = !survey.findings.has_errors();
     let found = survey.findings.clone().into_result();
     let mut findings = found.unwrap_or_else(models::Error::into_findings);
-    let files = survey.layout.as_ref().map(|layout| file_summary(layout, &mut findings));
+    let files = survey.layout.as_ref().map(|layout| file_summary(layout, &survey, &mut findings));
     let (wrong, notes): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.severity == Severity::Error);
     let asks = options.load_options();
@@ -145,11 +167,25 @@ pub(crate) fn report(
     InspectReport {
         path: survey.layout.as_ref().map_or(&manifest.path, |layout| &layout.root).clone(),
         model: survey.metadata.as_ref().map(|metadata| summary(metadata, &survey)),
-        files: files.unwrap_or_default(),
+        files,
+        unread: unread(&survey),
         backends: backends.iter().map(|b| ask(b.as_ref(), manifest, &asks)).collect(),
         findings: wrong.iter().map(Finding::to_string).collect(),
         notes: notes.iter().map(Finding::to_string).collect(),
     }
+}
+
+fn unread(survey: &Survey) -> Vec<TensorSummary> {
+    let decoder = survey.task.as_ref().and_then(TaskExecutionPlan::decoder);
+    let tensors = decoder.zip(survey.catalog.as_ref());
+    let tensors = tensors.map(|(decoder, catalog)| decoder.unread(catalog)).unwrap_or_default();
+    let summary = |tensor: &TensorInfo| TensorSummary {
+        name: tensor.name.clone(),
+        dtype: tensor.dtype.name().to_lowercase(),
+        shape: tensor.shape.clone(),
+        bytes: tensor.region.bytes,
+    };
+    tensors.into_iter().map(summary).collect()
 }
 
 fn ask(backend: &dyn Backend, manifest: &ModelManifest, options: &LoadOptions) -> BackendReport {
@@ -170,9 +206,13 @@ fn ask(backend: &dyn Backend, manifest: &ModelManifest, options: &LoadOptions) -
 
 /// What lies beside the weights. The text files are read as a load would read them, so that what is wrong with them is
 /// found here.
-fn file_summary(layout: &ModelLayout, findings: &mut Vec<Finding>) -> FileSummary {
+fn file_summary(layout: &ModelLayout, survey: &Survey, findings: &mut Vec<Finding>) -> FileSummary {
     let mut absorb = |subject: &str, error: PromptError| {
-        findings.push(Finding::error(subject, error.to_string()));
+        // Several files lean on the configuration: that it cannot be read is told once.
+        let message = error.to_string();
+        if !findings.iter().any(|finding| finding.to_string() == message) {
+            findings.push(Finding::error(subject, message));
+        }
     };
     let tokenizer = Tokenizer::from_dir(&layout.root).unwrap_or_else(|error| {
         absorb("tokenizer.json", error);
@@ -187,6 +227,7 @@ fn file_summary(layout: &ModelLayout, findings: &mut Vec<Finding>) -> FileSummar
     if let Err(error) = GenerationDefaults::from_dir(&layout.root) {
         absorb("generation_config.json", error.into());
     }
+    findings.extend(tokenizer.as_ref().and_then(|tokenizer| strange_tokens(tokenizer, survey)));
     FileSummary {
         weights: layout.weights.len(),
         tokenizer: tokenizer.is_some(),
@@ -195,19 +236,29 @@ fn file_summary(layout: &ModelLayout, findings: &mut Vec<Finding>) -> FileSummar
     }
 }
 
+/// That the tokenizer knows more tokens than the model has rows.
+fn strange_tokens(tokenizer: &Tokenizer, survey: &Survey) -> Option<Finding> {
+    let (tokens, rows) = (tokenizer.vocab_size(), survey.metadata.as_ref()?.vocab_size?);
+    let message = format!("has {tokens} tokens, but the model's vocabulary has {rows}");
+    let finding = Finding::warning("tokenizer.json", message);
+    (tokens > rows).then(|| finding.hint("prompts with a token beyond are refused"))
+}
+
 fn summary(metadata: &ModelMetadata, survey: &Survey) -> ModelSummary {
     let decoder = survey.task.as_ref().and_then(TaskExecutionPlan::decoder);
     let layers = decoder.map(|decoder| decoder.semantic.layers.as_slice()).unwrap_or_default();
+    let named = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
     ModelSummary {
-        architecture: metadata.architecture.clone(),
-        model_type: metadata.model_type.clone(),
-        task: metadata.task.unwrap_or("unknown").to_owned(),
-        dtype: metadata.dtype.map_or("unknown".to_owned(), |dtype| dtype.name().to_lowercase()),
+        architecture: named(&metadata.architecture),
+        model_type: named(&metadata.model_type),
+        task: metadata.task.map(str::to_owned),
+        dtype: metadata.dtype.map(|dtype| dtype.name().to_lowercase()),
         parameters: metadata.parameters,
-        weight_bytes: metadata.weight_bytes.0,
-        max_positions: metadata.max_positions.unwrap_or(0),
-        vocab_size: metadata.vocab_size.unwrap_or(0),
-        hidden_size: metadata.hidden_size.unwrap_or(0),
+        weight_bytes: metadata.weight_bytes.map(|bytes| bytes.0),
+        max_positions: metadata.max_positions,
+        vocab_size: metadata.vocab_size,
+        hidden_size: metadata.hidden_size,
+        layer_count: metadata.layers,
         layers: layer_summaries(layers),
     }
 }
@@ -252,11 +303,14 @@ fn activation_name(activation: Activation) -> &'static str {
 impl From<&MemoryPlan> for MemoryReport {
     fn from(plan: &MemoryPlan) -> Self {
         let tokens = plan.kv.0.checked_div(plan.kv_per_token.0).unwrap_or(0);
+        let fixed = plan.weights.0.saturating_add(plan.workspace.0);
         MemoryReport {
             weights: plan.weights.0,
             mapped: plan.mapped.0,
             workspace: plan.workspace.0,
             kv: plan.kv.0,
+            need_without_kv: fixed,
+            need: fixed.saturating_add(plan.kv.0),
             kv_per_token: plan.kv_per_token.0,
             kv_tokens: usize::try_from(tokens).unwrap_or(usize::MAX),
             max_sequence_tokens: plan.max_sequence_tokens,

@@ -62,6 +62,8 @@ pub struct ModelInfo {
     pub parameters: u64,
     /// Bytes of all weights on disk.
     pub weight_bytes: u64,
+    /// Of these, what every step reads, however few its tokens: an embedding table that is no head, too, is left out.
+    pub step_bytes: u64,
     /// Entries of the vocabulary; token ids are below it.
     pub vocab_size: usize,
     /// The longest sequence the model serves, prompt and output together, in tokens.

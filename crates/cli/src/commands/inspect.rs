@@ -2,7 +2,7 @@
 
 use tokenmill::{
     Bytes, InspectReport,
-    inspect::{BackendReport, FileSummary, MemoryReport, ModelSummary},
+    inspect::{BackendReport, FileSummary, MemoryReport, ModelSummary, TensorSummary},
 };
 
 use super::Verbosity;
@@ -33,10 +33,9 @@ pub fn inspect(args: InspectArgs, verbosity: Verbosity, output: &Output) -> Resu
 
 fn lines(report: &InspectReport) -> Vec<String> {
     let mut lines = vec![format!("{BOLD}{}{BOLD:#}", report.path.display())];
-    if let Some(model) = &report.model {
-        lines.extend(model_lines(model));
-    }
-    lines.push(row("files", files(&report.files)));
+    lines.extend(report.model.iter().flat_map(model_lines));
+    lines.extend(report.files.as_ref().map(|there| row("files", files(there))));
+    lines.extend(unread_lines(report));
     if !report.findings.is_empty() {
         lines.push(format!("{BAD}{} wrong with the checkpoint{BAD:#}", things(&report.findings)));
         lines.extend(bullets(&report.findings));
@@ -51,34 +50,85 @@ fn lines(report: &InspectReport) -> Vec<String> {
     lines
 }
 
+/// What is known; a row of which nothing is known is left out.
 fn model_lines(model: &ModelSummary) -> Vec<String> {
-    let mut lines = vec![
-        row(
+    let architecture = match (model.architecture.clone(), model.model_type.clone()) {
+        (Some(name), Some(kind)) => Some(format!("{name} ({kind})")),
+        (name, kind) => name.or(kind),
+    };
+    let number = |number: Option<usize>, say: fn(usize) -> String| number.map(say);
+    let rows = [
+        (
             "architecture",
-            format!("{} ({}), for {}", model.architecture, model.model_type, model.task),
+            [architecture, model.task.as_ref().map(|task| format!("for {task}"))].to_vec(),
         ),
-        row(
+        (
             "weights",
-            format!(
-                "{} of {}, {}",
-                count(model.parameters),
-                model.dtype,
-                Bytes(model.weight_bytes)
-            ),
+            vec![
+                model.parameters.map(|parameters| format!("{} parameters", count(parameters))),
+                model.dtype.as_ref().map(|dtype| format!("mostly {dtype}")),
+                model.weight_bytes.map(|bytes| Bytes(bytes).to_string()),
+            ],
         ),
-        row(
+        (
             "sizes",
-            format!(
-                "hidden {}, vocabulary {}, up to {} tokens",
-                model.hidden_size, model.vocab_size, model.max_positions
-            ),
+            vec![
+                number(model.layer_count, |count| format!("{count} layers")),
+                number(model.hidden_size, |width| format!("hidden {width}")),
+                number(model.vocab_size, |entries| format!("vocabulary {entries}")),
+                number(model.max_positions, |tokens| format!("up to {tokens} tokens")),
+            ],
         ),
     ];
+    let known = |(label, parts): (&str, Vec<Option<String>>)| {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| row(label, parts.join(", ")))
+    };
+    let mut lines: Vec<String> = rows.into_iter().filter_map(known).collect();
     for (index, layer) in model.layers.iter().enumerate() {
         let label = if index == 0 { "layers" } else { "" };
         lines.push(row(label, format!("{} x {}", layer.count, layer.meaning)));
     }
     lines
+}
+
+/// The tensors that nobody reads, but for those that are named below anyhow; of like layers together.
+fn unread_lines(report: &InspectReport) -> Vec<String> {
+    let told = |tensor: &TensorSummary| {
+        let start = format!("{}: ", tensor.name);
+        report.findings.iter().chain(&report.notes).any(|line| line.starts_with(&start))
+    };
+    let mut groups: Vec<(String, usize, u64)> = Vec::new();
+    for tensor in report.unread.iter().filter(|tensor| !told(tensor)) {
+        let name = format!("{}, {} {:?}", any_layer(&tensor.name), tensor.dtype, tensor.shape);
+        match groups.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, count, bytes)) => {
+                *count += 1;
+                *bytes += tensor.bytes;
+            }
+            None => groups.push((name, 1, tensor.bytes)),
+        }
+    }
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let say = |(name, count, bytes): (String, usize, u64)| match count {
+        1 => format!("{name}, {}", Bytes(bytes)),
+        count => format!("{count} x {name}, {}", Bytes(bytes)),
+    };
+    let groups: Vec<String> = groups.into_iter().map(say).collect();
+    let mut lines = vec![row("not read", "tensors that this model has no use for")];
+    lines.extend(bullets(&groups));
+    lines
+}
+
+/// The name with a star for every number between dots: what the tensors of all layers have in common.
+fn any_layer(name: &str) -> String {
+    let star = |part| match part {
+        part if !str::is_empty(part) && part.bytes().all(|byte| byte.is_ascii_digit()) => "*",
+        part => part,
+    };
+    name.split('.').map(star).collect::<Vec<_>>().join(".")
 }
 
 fn files(files: &FileSummary) -> String {
@@ -109,30 +159,29 @@ fn backend_lines(backend: &BackendReport, findings: &[String]) -> Vec<String> {
 }
 
 fn memory_lines(memory: &MemoryReport) -> Vec<String> {
-    let need = memory.weights.saturating_add(memory.workspace).saturating_add(memory.kv);
-    vec![
-        row(
-            "",
-            format!(
-                "{} of {} available: weights {} ({} mapped), workspace {}, key-value cache {}",
-                Bytes(need),
-                Bytes(memory.available),
-                Bytes(memory.weights),
-                Bytes(memory.mapped),
-                Bytes(memory.workspace),
-                Bytes(memory.kv)
-            ),
+    let bytes = |bytes: u64| Bytes(bytes).to_string();
+    let rows = [
+        format!(
+            "needs {} without a key-value cache, {} with it; {} available",
+            bytes(memory.need_without_kv),
+            bytes(memory.need),
+            bytes(memory.available)
         ),
-        row(
-            "",
-            format!(
-                "the cache holds {} tokens ({} each); sequences up to {} tokens",
-                memory.kv_tokens,
-                Bytes(memory.kv_per_token),
-                memory.max_sequence_tokens
-            ),
+        format!(
+            "weights {} ({} mapped), workspace {}, key-value cache {}",
+            bytes(memory.weights),
+            bytes(memory.mapped),
+            bytes(memory.workspace),
+            bytes(memory.kv)
         ),
-    ]
+        format!(
+            "the cache holds {} tokens ({} each); sequences up to {} tokens",
+            memory.kv_tokens,
+            bytes(memory.kv_per_token),
+            memory.max_sequence_tokens
+        ),
+    ];
+    rows.iter().map(|text| row("", text)).collect()
 }
 
 fn row(label: &str, text: impl AsRef<str>) -> String {
@@ -175,7 +224,8 @@ mod tests {
         let report = InspectReport {
             path: "/m".into(),
             model: None,
-            files: FileSummary::default(),
+            files: Some(FileSummary::default()),
+            unread: Vec::new(),
             backends: vec![backend],
             findings: vec![finding.clone()],
             notes: Vec::new(),
@@ -183,6 +233,24 @@ mod tests {
         let text = lines(&report).join("\n");
         assert_eq!(text.matches(&finding).count(), 1);
         assert!(text.contains("no attention") && text.contains("1 thing is wrong"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        assert_eq!(model_lines(&ModelSummary::default()), Vec::<String>::new());
+        let model = ModelSummary {
+            architecture: Some("NewForCausalLM".into()),
+            vocab_size: Some(512),
+            ..ModelSummary::default()
+        };
+        let lines = model_lines(&model);
+        assert_eq!(lines, [row("architecture", "NewForCausalLM"), row("sizes", "vocabulary 512")]);
+    }
+
+    #[test]
+    fn tensors_of_like_layers_are_told_together() {
+        assert_eq!(any_layer("model.layers.12.mlp.up2.weight"), "model.layers.*.mlp.up2.weight");
+        assert_eq!(any_layer("a..3"), "a..*");
     }
 
     #[test]

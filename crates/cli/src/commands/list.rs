@@ -47,7 +47,7 @@ pub fn list(args: ListArgs, output: &Output) -> Result<(), Error> {
 fn rows(library: &Library) -> Result<Vec<Row>, Error> {
     let architecture = |name: &str| {
         let report = library.inspect(name, &ModelOptions::default()).ok()?;
-        report.model.map(|model| model.architecture)
+        report.model?.architecture
     };
     let models = library.local_models()?.into_iter();
     let row = |model: tokenmill::LocalModel| Row {

@@ -34,8 +34,8 @@ fn a_sharded_checkpoint_is_known_by_its_numbers() {
     let metadata = checkpoint.metadata;
     assert_eq!(metadata.family, Some("llama"));
     // As the index of the fixture says.
-    assert_eq!(metadata.parameters, 574_336);
-    assert_eq!(metadata.weight_bytes, Bytes(1_148_672));
+    assert_eq!(metadata.parameters, Some(574_336));
+    assert_eq!(metadata.weight_bytes, Some(Bytes(1_148_672)));
     assert_eq!(metadata.dtype, Some(foundation::DType::BF16));
     assert_eq!(checkpoint.layout.weights.len(), 3);
 }

@@ -28,6 +28,8 @@ pub(super) fn tensors(plan: &DecoderPlan, catalog: &TensorCatalog) -> Findings {
     for (name, shape) in &wanted {
         match catalog.get(name) {
             Some(tensor) => unfit.extend(misfit(tensor, shape)),
+            // Its file's finding says it.
+            None if catalog.may_have_lost(name) => {}
             None => missing.push(absent(name, shape, plan)),
         }
     }

@@ -171,3 +171,18 @@ fn roles_are_unique() {
         assert_eq!(contract.by_role().len(), contract.bindings.len(), "{name}");
     }
 }
+
+/// With a head of its own the embedding table is read a row a token; where it is the head it is read whole.
+#[test]
+fn a_step_reads_the_embedding_only_where_it_is_the_head() {
+    let contract = |name: &str| {
+        let manifest = ModelManifest::new(name, fixture(name));
+        Checkpoint::open(&manifest).unwrap().contract.unwrap()
+    };
+    let untied = contract("llama");
+    let embedding = untied.binding(WeightRole::TokenEmbedding).unwrap().stored_bytes();
+    assert!(embedding > Bytes(0));
+    assert_eq!(untied.step_bytes(), Bytes(untied.weight_bytes().0 - embedding.0));
+    let tied = contract("llama-tied");
+    assert_eq!(tied.step_bytes(), tied.weight_bytes());
+}

@@ -89,7 +89,7 @@ fn a_written_checkpoint_equals_the_made_up_one() {
         let written = Checkpoint::open(&ModelManifest::new(name, out.path())).unwrap();
         assert!(written.layout.weights.len() > 2);
         assert_eq!(written.metadata.dtype, Some(DType::F16));
-        assert_eq!(last, written.metadata.weight_bytes);
+        assert_eq!(Some(last), written.metadata.weight_bytes);
         let manifest = ModelManifest {
             weights: WeightOrigin::Synthetic { seed: 5, dtype: DType::F16 },
             ..ModelManifest::new(name, fixture(name))

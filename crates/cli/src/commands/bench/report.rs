@@ -30,11 +30,11 @@ pub struct Report {
     floor: Option<Floor>,
 }
 
-/// What no implementation can beat: every weight is read once for a step.
-#[derive(Clone, Debug, Serialize)]
+/// What no implementation can beat: what a step reads of the weights, at the speed of memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Floor {
-    /// Bytes of weights read for one step.
-    pub weight_bytes: u64,
+    /// Bytes of weights that one step reads: not those of an embedding table that is no head, too.
+    pub step_bytes: u64,
     /// What memory delivers to all threads, measured.
     pub memory_bytes_per_s: f64,
     /// The one over the other.
@@ -50,12 +50,12 @@ impl Floor {
         }
         let all = machine::processor().threads;
         let threads = bench.settings.count("threads").map_or(all, |count| count as usize);
-        let memory_bytes_per_s = machine::read_bandwidth(threads);
-        Some(Floor {
-            weight_bytes: info.weight_bytes,
-            memory_bytes_per_s,
-            time_per_output_token_ms: info.weight_bytes as f64 / memory_bytes_per_s * 1e3,
-        })
+        Some(Floor::new(info.step_bytes, machine::read_bandwidth(threads)))
+    }
+
+    fn new(step_bytes: u64, memory_bytes_per_s: f64) -> Self {
+        let time_per_output_token_ms = step_bytes as f64 / memory_bytes_per_s * 1e3;
+        Floor { step_bytes, memory_bytes_per_s, time_per_output_token_ms }
     }
 }
 
@@ -137,9 +137,9 @@ impl Report {
             table.row(
                 "floor",
                 format!(
-                    "{:.2} ms a token: {} of weights at {}/s",
+                    "{:.2} ms a step: {} of weights read at {}/s",
                     floor.time_per_output_token_ms,
-                    Bytes(floor.weight_bytes),
+                    Bytes(floor.step_bytes),
                     Bytes(floor.memory_bytes_per_s as u64)
                 ),
             );
@@ -197,5 +197,16 @@ impl Table {
             format!("{p50_ms:>10.2} {p90_ms:>10.2} {p99_ms:>10.2} {mean_ms:>10.2}")
         });
         self.row(name, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_is_the_bytes_of_a_step_at_the_speed_of_memory() {
+        let floor = Floor::new(3_000_000, 1e9);
+        assert_eq!(floor.time_per_output_token_ms, 3.0);
     }
 }

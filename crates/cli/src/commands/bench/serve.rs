@@ -98,8 +98,8 @@ fn against_url(
 /// The entries of the vocabulary, from the checkpoint's files alone.
 fn vocabulary(bench: &Bench<'_>, reference: &str) -> Result<usize, Error> {
     let report = bench.library()?.inspect(reference, &bench.model_options())?;
-    let model = report.model.ok_or_else(|| Error::CannotRun(reference.to_owned()))?;
-    Ok(model.vocab_size)
+    let vocabulary = report.model.and_then(|model| model.vocab_size);
+    vocabulary.ok_or_else(|| Error::CannotRun(reference.to_owned()))
 }
 
 fn token_prompts(args: &ServeLoadArgs, bench: &Bench<'_>, vocabulary: usize) -> Vec<Value> {
