@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod checkpoint;
 pub mod config;
 pub mod contract;
+pub mod dialect;
 pub mod error;
 pub mod family;
 pub mod files;
