@@ -119,7 +119,7 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
     assert!(matches!(running.next_blocking(), Some(EngineEvent::Started { .. })));
     let mut queued = engine.submit(request(2)).unwrap();
     let refusal = engine.submit(request(2)).unwrap_err();
-    let Refusal::Busy { queued: 1, limit: 1, retry_after } = refusal else {
+    let Refusal::Busy { queued: 1, wanted: 1, limit: 1, retry_after } = refusal else {
         panic!("{refusal}");
     };
     assert!(retry_after >= Duration::from_secs(1));
@@ -127,6 +127,24 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
     drop(gate);
     assert_eq!(end(&mut running), FinishReason::Length);
     assert_eq!(end(&mut queued), FinishReason::Length);
+}
+
+#[test]
+fn requests_that_belong_together_are_taken_in_together_or_not_at_all() {
+    let (engine, gate) = gated(EngineOptions { max_queue: 3, ..EngineOptions::default() });
+    let refusal = engine.submit_all(vec![request(2); 4]).unwrap_err();
+    assert_eq!(refusal, Refusal::TooMany { wanted: 4, limit: 3 }, "however idle the engine is");
+    let mut running = engine.submit(request(2)).unwrap();
+    assert!(matches!(running.next_blocking(), Some(EngineEvent::Started { .. })));
+    let mut tickets = engine.submit_all(vec![request(2); 2]).unwrap();
+    let refusal = engine.submit_all(vec![request(2); 2]).unwrap_err();
+    assert!(matches!(refusal, Refusal::Busy { queued: 2, wanted: 2, limit: 3, .. }), "{refusal}");
+    assert_eq!((engine.health().queued, engine.metrics().requests_refused), (2, 6));
+    // The refused pair holds no place: one more fits.
+    tickets.push(engine.submit(request(2)).unwrap());
+    drop(gate);
+    assert!(tickets.iter_mut().all(|ticket| end(ticket) == FinishReason::Length));
+    assert_eq!(end(&mut running), FinishReason::Length);
 }
 
 #[test]

@@ -149,7 +149,14 @@ impl Error {
             Refusal::TooLong { tokens, limit } => {
                 Error::ContextLengthExceeded { tokens, requested, limit }
             }
-            Refusal::Busy { queued, limit, retry_after } => {
+            Refusal::TooMany { wanted, limit } => Error::invalid(
+                "n",
+                format!(
+                    "the request asks for {wanted} sequences, and at most {limit} may wait at once \
+                     (max_queue); send fewer"
+                ),
+            ),
+            Refusal::Busy { queued, limit, retry_after, .. } => {
                 Error::Busy { queued, limit, retry_after }
             }
             Refusal::Draining => Error::Draining,

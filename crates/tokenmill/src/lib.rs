@@ -50,7 +50,7 @@ pub use generation::{
 };
 pub use inspect::{InspectReport, inspect};
 pub use library::{Library, LibraryOptions, LocalModel};
-pub use model::{Model, ModelInfo};
+pub use model::{Model, ModelInfo, PromptFailure};
 pub use options::{GenerateOptions, ModelOptions};
 pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;

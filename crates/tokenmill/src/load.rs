@@ -22,6 +22,9 @@ use crate::{
     settings::{Loaded, Setting},
 };
 
+/// Most threads for a backend that computes on the host: beyond any such machine, and few enough to start at once.
+const MAX_THREADS: usize = 1024;
+
 /// This build's backends, best first.
 pub(crate) fn backends() -> Vec<Arc<dyn Backend>> {
     vec![Arc::new(cpu::CpuBackend::new())]
@@ -197,15 +200,44 @@ impl ModelOptions {
                 return Err(Error::InvalidOption { option, message });
             }
         }
-        Ok(())
+        self.check_step()?;
+        self.check_threads()
+    }
+
+    /// Every sequence of a step takes at least one of its token rows.
+    fn check_step(&self) -> Result<()> {
+        let tokens = self.load_options().max_step_tokens;
+        match self.max_step_sequences.filter(|sequences| *sequences > tokens) {
+            None => Ok(()),
+            Some(sequences) => Err(Error::InvalidOption {
+                option: "max_step_sequences",
+                message: format!(
+                    "{sequences} sequences need as many token rows, and a step has {tokens} \
+                     (max_step_tokens)"
+                ),
+            }),
+        }
+    }
+
+    fn check_threads(&self) -> Result<()> {
+        match self.threads.filter(|threads| *threads > MAX_THREADS) {
+            None => Ok(()),
+            Some(threads) => Err(Error::InvalidOption {
+                option: "threads",
+                message: format!("{threads} are more than {MAX_THREADS}"),
+            }),
+        }
     }
 
     pub(crate) fn load_options(&self) -> LoadOptions {
         let built_in = LoadOptions::default();
+        let max_step_tokens = self.max_step_tokens.unwrap_or(built_in.max_step_tokens);
         LoadOptions {
             max_sequence_tokens: self.max_sequence_tokens,
-            max_step_sequences: self.max_step_sequences.unwrap_or(built_in.max_step_sequences),
-            max_step_tokens: self.max_step_tokens.unwrap_or(built_in.max_step_tokens),
+            max_step_sequences: self
+                .max_step_sequences
+                .unwrap_or(built_in.max_step_sequences.min(max_step_tokens)),
+            max_step_tokens,
             kv_memory: self.kv_memory,
             threads: self.threads,
         }
@@ -218,5 +250,32 @@ impl ModelOptions {
             prefix_cache: self.prefix_cache.unwrap_or(built_in.prefix_cache),
             ..built_in
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_cannot_be_are_refused_by_name() {
+        let refused = |options: ModelOptions| match options.validate() {
+            Err(Error::InvalidOption { option, .. }) => option,
+            other => panic!("{other:?}"),
+        };
+        let base = ModelOptions::default;
+        assert_eq!(refused(ModelOptions { max_queue: Some(0), ..base() }), "max_queue");
+        assert_eq!(refused(ModelOptions { threads: Some(1025), ..base() }), "threads");
+        let many = ModelOptions { max_step_sequences: Some(2049), ..base() };
+        assert_eq!(refused(many.clone()), "max_step_sequences");
+        assert!(ModelOptions { max_step_tokens: Some(2049), ..many }.validate().is_ok());
+    }
+
+    #[test]
+    fn a_small_step_advances_as_many_sequences_as_it_has_rows() {
+        let options = ModelOptions { max_step_tokens: Some(8), ..ModelOptions::default() };
+        assert!(options.validate().is_ok());
+        assert_eq!(options.load_options().max_step_sequences, 8);
+        assert_eq!(ModelOptions::default().load_options().max_step_sequences, 64);
     }
 }

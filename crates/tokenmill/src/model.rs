@@ -72,6 +72,25 @@ pub struct ModelInfo {
     pub device: String,
 }
 
+/// Why no prompt of several was taken in.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct PromptFailure {
+    /// The prompt at fault, counted from 0; `None` where it is no single prompt's.
+    pub prompt: Option<usize>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+/// One prompt, ready to be submitted.
+struct Start {
+    prompt: Arc<[TokenId]>,
+    rules: Arc<LaneRules>,
+    seed: u64,
+    /// One a choice.
+    requests: Vec<EngineRequest>,
+}
+
 impl Model {
     pub(crate) fn new(parts: ModelParts) -> Self {
         Model { parts: Arc::new(parts) }
@@ -87,9 +106,37 @@ impl Model {
         prompt: impl Into<Prompt>,
         options: GenerateOptions,
     ) -> Result<Generation> {
-        let resolved = self.resolve(&options)?;
-        let tokens = self.prompt_tokens(prompt.into(), resolved.add_special_tokens)?;
-        self.start(tokens, &options, resolved)
+        let mut generations =
+            self.generate_all(vec![prompt.into()], options).map_err(|failure| failure.error)?;
+        Ok(generations.pop().expect("a generation for each prompt"))
+    }
+
+    /// Continues several prompts, each as [`generate`](Self::generate) would: either all are taken in or none is.
+    ///
+    /// # Errors
+    /// Those of [`generate`](Self::generate), with the prompt at fault where it is one prompt's.
+    pub fn generate_all(
+        &self,
+        prompts: Vec<Prompt>,
+        options: GenerateOptions,
+    ) -> std::result::Result<Vec<Generation>, PromptFailure> {
+        let of_all = |error| PromptFailure { prompt: None, error };
+        let resolved = self.resolve(&options).map_err(of_all)?;
+        let mut starts = Vec::with_capacity(prompts.len());
+        for (index, prompt) in prompts.into_iter().enumerate() {
+            let start = self.prepare(prompt, &options, &resolved);
+            starts.push(start.map_err(|error| PromptFailure { prompt: Some(index), error })?);
+        }
+        let requests = starts.iter_mut().flat_map(|start| std::mem::take(&mut start.requests));
+        let tickets = self.parts.engine.submit_all(requests.collect());
+        let mut tickets =
+            tickets.map_err(|refusal| of_all(Error::refused(refusal, 1)))?.into_iter();
+        let generations = starts.into_iter().map(|start| {
+            let tickets = tickets.by_ref().take(resolved.n as usize);
+            let lanes = tickets.enumerate().map(|(choice, t)| Lane::new(choice, t, &start.rules));
+            Generation::new(self.id().clone(), start.seed, start.prompt, lanes.collect())
+        });
+        Ok(generations.collect())
     }
 
     /// Answers a chat.
@@ -264,44 +311,39 @@ impl Model {
         })
     }
 
-    fn start(
+    /// What the engine is asked for to continue one prompt.
+    fn prepare(
         &self,
-        prompt: Arc<[TokenId]>,
+        prompt: Prompt,
         options: &GenerateOptions,
-        resolved: ResolvedOptions,
-    ) -> Result<Generation> {
+        resolved: &ResolvedOptions,
+    ) -> Result<Start> {
         if !options.stop.is_empty() {
             self.need_tokenizer("`stop`")?;
         }
-        let max_tokens = self.max_tokens(prompt.len(), options, &resolved)?;
-        let rules = Arc::new(self.lane_rules(prompt.len(), options, &resolved));
+        let prompt = self.prompt_tokens(prompt, resolved.add_special_tokens)?;
+        let max_tokens = self.max_tokens(prompt.len(), options, resolved)?;
+        let rules = Arc::new(self.lane_rules(prompt.len(), options, resolved));
         let seed = options.seed.unwrap_or_else(random_seed);
-        let mut lanes = Vec::with_capacity(resolved.n as usize);
-        for choice in 0..resolved.n {
-            let sampling = SamplingParams {
+        let requests = (0..resolved.n).map(|choice| EngineRequest {
+            prompt: Arc::clone(&prompt),
+            sampling: SamplingParams {
                 seed: seed.wrapping_add(choice.into()),
                 ..resolved.sampling.clone()
-            };
-            let request = EngineRequest {
-                prompt: Arc::clone(&prompt),
-                sampling,
-                max_tokens,
-                min_tokens: resolved.min_tokens,
-                stop_tokens: options.stop_token_ids.clone(),
-                eos_tokens: resolved.eos_tokens.clone(),
-                ignore_eos: options.ignore_eos,
-                logprobs: resolved.logprobs,
-                // The choices share the prompt: one of them tells.
-                prompt_logprobs: options.prompt_logprobs.filter(|_| choice == 0),
-                cache_salt: options.cache_salt.clone(),
-                priority: options.priority.saturating_neg(),
-            };
-            // A refusal drops the lanes before it, which cancels them.
-            let ticket = self.parts.engine.submit(request);
-            let ticket = ticket.map_err(|refusal| Error::refused(refusal, 1))?;
-            lanes.push(Lane::new(choice as usize, ticket, &rules));
-        }
-        Ok(Generation::new(self.id().clone(), seed, prompt, lanes))
+            },
+            max_tokens,
+            min_tokens: resolved.min_tokens,
+            stop_tokens: options.stop_token_ids.clone(),
+            eos_tokens: resolved.eos_tokens.clone(),
+            ignore_eos: options.ignore_eos,
+            logprobs: resolved.logprobs,
+            // The choices share the prompt: one of them tells.
+            prompt_logprobs: options.prompt_logprobs.filter(|_| choice == 0),
+            cache_salt: options.cache_salt.clone(),
+            priority: options.priority.saturating_neg(),
+        });
+        let requests = requests.collect();
+        Ok(Start { prompt, rules, seed, requests })
     }
 
     /// Most tokens to generate after a prompt of `tokens`. What the request asks for must fit; what the checkpoint

@@ -117,7 +117,6 @@ fn flag(option: &OptionSpec) -> Arg {
         Kind::Count { .. } => arg.value_name(match option.unit {
             "tokens" => "TOKENS",
             "sequences" => "SEQUENCES",
-            "requests" => "REQUESTS",
             _ => "COUNT",
         }),
         Kind::Bytes => arg.value_name("BYTES"),

@@ -142,10 +142,7 @@ fn named(option: &str, name: &str, names: Names) -> Result<Option<&'static Diale
 /// Whether a template tells of a half.
 type ToldBy = fn(&str) -> bool;
 
-fn told(
-    template: Option<&str>,
-    half: fn(&Dialect) -> Option<ToldBy>,
-) -> Option<&'static Dialect> {
+fn told(template: Option<&str>, half: fn(&Dialect) -> Option<ToldBy>) -> Option<&'static Dialect> {
     let template = template?;
     DIALECTS.iter().copied().find(|dialect| half(dialect).is_some_and(|told_by| told_by(template)))
 }

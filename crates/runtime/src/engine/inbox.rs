@@ -108,14 +108,14 @@ impl Shared {
 pub(crate) struct QueuePlace(Arc<Shared>);
 
 impl QueuePlace {
-    /// Takes a place unless `limit` are taken; then tells how many are.
-    fn take(shared: &Arc<Shared>, limit: usize) -> Result<QueuePlace, usize> {
+    /// Takes `count` places, or none where fewer than that are left of `limit`; then tells how many are taken.
+    fn take(shared: &Arc<Shared>, count: usize, limit: usize) -> Result<Vec<QueuePlace>, usize> {
         shared
             .queued
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |queued| {
-                (queued < limit).then_some(queued + 1)
+                queued.checked_add(count).filter(|queued| *queued <= limit)
             })
-            .map(|_| QueuePlace(Arc::clone(shared)))
+            .map(|_| (0..count).map(|_| QueuePlace(Arc::clone(shared))).collect())
     }
 }
 
@@ -172,20 +172,38 @@ impl Submitter {
 
     /// A ticket, or the reason why there is none. Never blocks.
     pub fn submit(&self, request: EngineRequest) -> Result<Ticket, Refusal> {
-        self.admit(request).inspect_err(|_| self.shared.metrics.requests_refused.add(1))
+        let mut tickets = self.submit_all(vec![request])?;
+        Ok(tickets.pop().expect("a ticket for each request"))
     }
 
-    fn admit(&self, request: EngineRequest) -> Result<Ticket, Refusal> {
+    /// A ticket for each request, in order, or the reason why there are none: either all are taken in or none is, so that
+    /// requests which belong together never hold places for nothing. Never blocks.
+    pub fn submit_all(&self, requests: Vec<EngineRequest>) -> Result<Vec<Ticket>, Refusal> {
+        let refused = requests.len() as u64;
+        self.admit(requests).inspect_err(|_| self.shared.metrics.requests_refused.add(refused))
+    }
+
+    fn admit(&self, requests: Vec<EngineRequest>) -> Result<Vec<Ticket>, Refusal> {
         if let Some(reason) = self.shared.fault() {
             return Err(Refusal::Unhealthy { reason });
         }
         if self.shared.draining() || self.shared.stopping() {
             return Err(Refusal::Draining);
         }
-        self.limits.check(&request)?;
-        let place = QueuePlace::take(&self.shared, self.max_queue).map_err(|queued| {
-            Refusal::Busy { queued, limit: self.max_queue, retry_after: self.retry_after() }
+        requests.iter().try_for_each(|request| self.limits.check(request))?;
+        let (wanted, limit) = (requests.len(), self.max_queue);
+        if wanted > limit {
+            return Err(Refusal::TooMany { wanted, limit });
+        }
+        let places = QueuePlace::take(&self.shared, wanted, limit).map_err(|queued| {
+            Refusal::Busy { queued, wanted, limit, retry_after: self.retry_after() }
         })?;
+        let jobs = requests.into_iter().zip(places);
+        jobs.map(|(request, place)| self.send(request, place)).collect()
+    }
+
+    /// Hands a request to the engine's side.
+    fn send(&self, request: EngineRequest, place: QueuePlace) -> Result<Ticket, Refusal> {
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let prompt_tokens = request.prompt.len() as u32;
         let (responder, ticket) = Responder::pair(id, prompt_tokens, self.commands.clone());

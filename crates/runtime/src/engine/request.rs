@@ -76,7 +76,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
-            max_queue: 256,
+            max_queue: 1024,
             prefix_cache: true,
             max_step_tokens: None,
             decode_priority_burst: 0,
@@ -100,11 +100,24 @@ pub enum Refusal {
         /// Longest sequence that can be served, prompt and output together.
         limit: usize,
     },
-    /// The queue is full.
-    #[error("{queued} requests wait already, {limit} may; try again in {} s", retry_after.as_secs())]
+    /// They belong together, and are more than may ever wait at once.
+    #[error("{wanted} sequences at once, and at most {limit} may wait")]
+    TooMany {
+        /// Sequences wanted.
+        wanted: usize,
+        /// Sequences that may wait.
+        limit: usize,
+    },
+    /// The queue is full, or has too few places left for all of them.
+    #[error(
+        "{queued} requests wait already and {limit} may: no room for {wanted} more; try again in {} s",
+        retry_after.as_secs()
+    )]
     Busy {
         /// Requests waiting.
         queued: usize,
+        /// Requests that were to join them.
+        wanted: usize,
         /// Requests that may wait.
         limit: usize,
         /// When a place is likely to be free: whole seconds, at least one.

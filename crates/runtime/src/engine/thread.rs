@@ -49,6 +49,11 @@ impl Engine {
         self.submitter.submit(request)
     }
 
+    /// As [`Submitter::submit_all`].
+    pub fn submit_all(&self, requests: Vec<EngineRequest>) -> Result<Vec<Ticket>, Refusal> {
+        self.submitter.submit_all(requests)
+    }
+
     /// What the runner is.
     pub fn spec(&self) -> &RunnerSpec {
         &self.spec

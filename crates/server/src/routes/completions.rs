@@ -9,7 +9,7 @@ use axum::{
 };
 use futures::{StreamExt, future::try_join_all};
 use tokenmill::{
-    Error, FinishReason, Generation, GenerationEvent, Model, Output, Prompt, TokenId, TokenLogprob,
+    FinishReason, Generation, GenerationEvent, Model, Output, Prompt, TokenId, TokenLogprob,
     Usage as Counts,
 };
 
@@ -67,7 +67,7 @@ pub async fn completions(
     Ok(Json(reply).into_response())
 }
 
-/// Submits every prompt. If one is refused, those before it are dropped and the refusal names it.
+/// Submits every prompt, all or none; a refusal names the prompt at fault.
 async fn start(
     state: &Arc<ServerState>,
     bytes: usize,
@@ -77,17 +77,14 @@ async fn start(
     let prompts: Vec<Prompt> = std::mem::take(&mut request.prompts);
     let several = prompts.len() > 1;
     let (model, options) = (model.clone(), request.shared.options.clone());
-    let generations: Result<Vec<Generation>, (usize, Error)> =
-        super::prepare::prepare(state, bytes, move || {
-            let start = |(index, prompt)| {
-                model.generate(prompt, options.clone()).map_err(|error| (index, error))
-            };
-            Ok(prompts.into_iter().enumerate().map(start).collect())
-        })
-        .await?;
-    generations.map_err(|(index, error)| {
-        let error = ApiError::from(error);
-        if several { error.of_prompt(index) } else { error }
+    let start = move || Ok(model.generate_all(prompts, options));
+    let generations = super::prepare::prepare(state, bytes, start).await?;
+    generations.map_err(|failure| {
+        let error = ApiError::from(failure.error);
+        match failure.prompt.filter(|_| several) {
+            Some(index) => error.of_prompt(index),
+            None => error,
+        }
     })
 }
 

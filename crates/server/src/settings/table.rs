@@ -145,13 +145,9 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("threads", POSITIVE, "Threads for a backend that computes on the host")
         .absent("all cores"),
     model("no-prefix-cache", Kind::Switch, "Compute every prompt anew").or("false"),
-    model(
-        "max-queue",
-        Kind::Count { min: 0, max: u32::MAX as u64 },
-        "Requests that may wait; more get 429",
-    )
-    .unit("requests")
-    .or("256"),
+    model("max-queue", POSITIVE, "Most sequences that wait for their first step; more get 429")
+        .unit("sequences")
+        .or("1024"),
     model("chat-template", Kind::Text, "File with a chat template that replaces the checkpoint's")
         .absent("the checkpoint's"),
     model(

@@ -96,6 +96,25 @@ fn a_full_queue_says_when_to_come_back() {
 }
 
 #[test]
+fn a_request_is_taken_in_whole_or_not_at_all() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.model.max_queue = Some(4);
+    let house = plan.start();
+    let ask = |prompts: usize, n: usize| {
+        let prompts = vec![json!([5, 6]); prompts];
+        house.post("/v1/completions", &json!({"prompt": prompts, "n": n, "max_tokens": 1}))
+    };
+    // More than could ever wait: coming again would not help.
+    let refused = ask(5, 1);
+    assert_eq!(refused.error(), (400, "-".into(), "n".into()));
+    assert!(refused.text().contains("5 sequences") && refused.text().contains("at most 4"));
+    assert_eq!(ask(3, 2).error(), (400, "-".into(), "n".into()));
+    for _ in 0..8 {
+        assert_eq!(ask(2, 2).status, 200, "what was refused holds no places");
+    }
+}
+
+#[test]
 fn bodies_and_heads_that_never_come_are_given_up() {
     let mut plan = Plan::of(&["llama"]);
     plan.server.body_timeout = std::time::Duration::from_millis(50);
