@@ -107,6 +107,10 @@ impl Error {
             )
             | Error::Pull { source: hub::Error::Reference(_), .. } => Exit::Usage,
             Error::CannotRun(_)
+            | Error::Pull {
+                source: hub::Error::NotFound { .. } | hub::Error::NoWeights { .. },
+                ..
+            }
             | Error::Library(tokenmill::Error::NotFound(_) | tokenmill::Error::Load { .. }) => {
                 Exit::Model
             }
@@ -144,6 +148,9 @@ impl Error {
             }
             Error::Library(tokenmill::Error::ContextLengthExceeded { .. }) => {
                 "shorten the prompt or raise --max-model-len"
+            }
+            Error::Remote { message, .. } if message.contains("UnknownIssuer") => {
+                "--tls-ca FILE names the authority that vouches for the server's certificate"
             }
             Error::Remote { .. } => "check the address and that the server is running",
             _ => return None,
@@ -186,6 +193,11 @@ mod tests {
     fn the_exit_code_says_whose_fault_it_is() {
         let not_found = Error::Library(tokenmill::Error::NotFound("x".into()));
         assert_eq!(not_found.exit(), Exit::Model);
+        let pull = |source| Error::Pull { reference: "org/name".into(), source };
+        let absent = pull(hub::Error::NotFound { url: "x".into(), message: None });
+        assert_eq!(absent.exit(), Exit::Model);
+        assert_eq!(pull(hub::Error::NoCache).exit(), Exit::Failed);
+        assert_eq!(pull(hub::Error::Cancelled).exit(), Exit::Interrupted);
         assert_eq!(Error::Usage("x".into()).exit(), Exit::Usage);
         assert_eq!(Error::Library(tokenmill::Error::Draining).exit(), Exit::Failed);
         assert_eq!(Error::Interrupted.exit(), Exit::Interrupted);

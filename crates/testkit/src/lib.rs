@@ -1,4 +1,5 @@
-//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness, goldens.
+//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness, goldens, a
+//! hub on this machine.
 //!
 //! Knows: the runtime's interfaces, the goldens beside the fixtures. Does not know: any real backend.
 
@@ -6,6 +7,7 @@ pub mod clock;
 pub mod compare;
 pub mod fake;
 pub mod golden;
+pub mod hub;
 pub mod rng;
 
 pub use clock::SimClock;

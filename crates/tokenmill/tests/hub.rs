@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod mock_hub;
-
 use std::{fs, path::Path, time::Duration};
 
-use mock_hub::{File, MockHub, sha256};
+use testkit::hub::{File, MockHub, sha256};
 use tokenmill::hub::{Cache, Error as HubError, HubOptions, PullEvent, Pulled, pull};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -1,5 +1,7 @@
 //! The command line of `tokenmill bench`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use tokenmill::DType;
 
@@ -95,7 +97,7 @@ is used to send prompts of token ids; with --url alone prompts are words."
 pub struct ServeLoadArgs {
     #[command(flatten)]
     pub target: Target,
-    /// An OpenAI-compatible server, for example http://127.0.0.1:8000
+    /// An OpenAI-compatible server, for example http://127.0.0.1:8000; https:// is spoken, too
     #[arg(long)]
     pub url: Option<String>,
     /// The model's name at --url; without it the first that the server lists
@@ -104,6 +106,9 @@ pub struct ServeLoadArgs {
     /// Key for --url
     #[arg(long, value_name = "KEY", requires = "url")]
     pub bench_api_key: Option<String>,
+    /// Certificates (PEM) of authorities that vouch for --url beside the public ones
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub tls_ca: Option<PathBuf>,
     /// Requests in all
     #[arg(long, short, value_name = "COUNT", default_value_t = 64, value_parser = positive())]
     pub requests: u32,

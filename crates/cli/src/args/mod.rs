@@ -120,6 +120,9 @@ pub struct PullArgs {
     /// The checkpoint
     #[arg(value_name = "ORG/NAME[@REVISION]")]
     pub model: String,
+    /// How often a transfer that failed is tried again before the pull fails
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub retries: u32,
     /// Print what was pulled as JSON
     #[arg(long)]
     pub json: bool,

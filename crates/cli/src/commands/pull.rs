@@ -17,7 +17,8 @@ use crate::{
 pub fn pull(args: PullArgs, verbosity: Verbosity, output: &Output) -> Result<(), Error> {
     logging::start(&settings::resolve(Default::default())?, "warn", verbosity)?;
     let failed = |source| Error::Pull { reference: args.model.clone(), source };
-    let options = HubOptions::from_environment(&Environment::of_process()).map_err(failed)?;
+    let environment = HubOptions::from_environment(&Environment::of_process()).map_err(failed)?;
+    let options = HubOptions { retries: args.retries, ..environment };
     let interrupts = Interrupts::listen()?;
     let mut progress = Progress::new(output, &interrupts);
     let pulled = hub::pull(&args.model, &options, &mut |event| progress.pulling(event));

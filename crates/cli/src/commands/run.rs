@@ -140,25 +140,54 @@ fn tell_settings(model: &Model) {
     }
 }
 
+/// What MODEL may be, with an example of each. A model that is built in goes to the front, where it needs nothing else.
+const WAYS_TO_A_MODEL: &[(&str, &str)] = &[
+    ("a directory with config.json and safetensors", "tokenmill run ./DIRECTORY"),
+    ("a model of the hub, once it is here", "tokenmill pull ORG/NAME && tokenmill run ORG/NAME"),
+];
+
 /// What to say when no MODEL was given.
 fn no_model() -> Error {
+    // Where the cache cannot be read, the ways to a model are still worth telling.
     let local = Library::new(LibraryOptions::default()).and_then(|library| library.local_models());
     let names: Vec<String> =
-        local.unwrap_or_default().into_iter().map(|model| format!("  {}", model.name)).collect();
-    let here = if names.is_empty() {
-        "There are no models in the hub cache yet.".to_owned()
-    } else {
-        format!("In the hub cache:\n{}", names.join("\n"))
-    };
-    Error::Usage(format!(
-        "no MODEL given: name a checkpoint directory or a model in the hub cache.\n{here}\n\
-         Bring one with `tokenmill pull ORG/NAME`, then `tokenmill run ORG/NAME`."
-    ))
+        local.unwrap_or_default().into_iter().map(|model| model.name).collect();
+    Error::Usage(ways_to_a_model(&names))
+}
+
+/// `local`: names of the models in the hub cache.
+fn ways_to_a_model(local: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let mut text = "no MODEL given. It is\n".to_owned();
+    for (what, example) in WAYS_TO_A_MODEL {
+        text.push_str(&format!("  {what}:\n      {example}\n"));
+    }
+    if local.is_empty() {
+        text.push_str("The hub cache is empty so far; `tokenmill list` shows what is in it.");
+        return text;
+    }
+    text.push_str("In the hub cache (`tokenmill list` tells more):");
+    for name in local.iter().take(SHOWN) {
+        text.push_str(&format!("\n  {name}"));
+    }
+    if let Some(more) = local.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::join;
+    use super::{join, ways_to_a_model};
+
+    #[test]
+    fn the_ways_to_a_model_are_few_lines_however_many_there_are() {
+        let names: Vec<String> = (0..500).map(|index| format!("org/model-{index}")).collect();
+        let text = ways_to_a_model(&names);
+        assert!(text.contains("org/model-9\n") && !text.contains("org/model-10"), "{text}");
+        assert!(text.ends_with("and 490 more"), "{text}");
+        assert!(ways_to_a_model(&names[..10]).ends_with("org/model-9"));
+    }
 
     #[test]
     fn the_input_stands_below_the_prompt() {

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Home, Ran, fixture, llama, text};
+use crate::{
+    support::{Home, Ran, fixture, llama, text},
+    tls,
+};
 
 const TINY: [&str; 6] = ["--prompt-len", "24", "--output-len", "5", "--seed", "3"];
 
@@ -62,6 +65,19 @@ fn serve_measures_its_own_server_over_http() {
 }
 
 #[test]
+fn a_server_behind_tls_is_measured_where_its_authority_is_trusted() {
+    let home = Home::new();
+    let url = format!("https://localhost:{}", tls::serve());
+    let shape = ["bench", "serve", "--json", "-r3", "-p4", "-o2", "--url", &url];
+    let report = home.run(&[&shape[..], &["--tls-ca", &tls::authority()]].concat()).json();
+    assert_eq!(report["results"]["failed"], 0, "{report}");
+    assert_eq!(report["results"]["output_tokens"], 6, "{report}");
+    home.run(&shape).failed(1, &[&url, "UnknownIssuer", "--tls-ca"]);
+    let wrong = ["--tls-ca", &fixture("llama").join("config.json").display().to_string()];
+    home.run(&[&shape[..], &wrong].concat()).failed(2, &["--tls-ca", "no certificate"]);
+}
+
+#[test]
 fn load_tells_every_phase() {
     let home = Home::new();
     let loads = results(&home.run(&["bench", "load", &llama(), "--json", "--iterations=2"]));
@@ -87,7 +103,7 @@ fn what_cannot_be_measured_is_refused() {
     home.run(&["bench", "latency", &llama(), "-b0"]).failed(2, &["--batch"]);
     let few = ["bench", "latency", &llama(), "-b9", "--max-num-seqs=4"];
     home.run(&few).failed(2, &["max-num-seqs is 4", "9"]);
-    home.run(&["bench", "serve", "--url", "https://example.com"]).failed(2, &["http://"]);
+    home.run(&["bench", "serve", "--url", "ftp://example.com"]).failed(2, &["https://"]);
     home.run(&["bench", "serve", "--url", "http://127.0.0.1:1"]).failed(1, &["127.0.0.1:1"]);
 }
 

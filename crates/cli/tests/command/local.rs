@@ -7,6 +7,9 @@ fn an_empty_cache_is_told_and_a_model_is_listed() {
     let empty = Home::new();
     assert_eq!(empty.run(&["list", "--json"]).json(), serde_json::json!([]));
     assert_eq!(empty.run(&["list"]).done(), "");
+    let ways = ["directory", "tokenmill pull ORG/NAME", "tokenmill list", "cache is empty"];
+    empty.run(&["run"]).failed(2, &ways);
+    empty.run(&["run", "-p", "hi"]).failed(2, &ways);
     let home = Home::new().with_local_model();
     let listed = home.run(&["list", "--json"]).json();
     assert_eq!(listed[0]["name"], "org/tiny");
@@ -43,7 +46,7 @@ fn a_pull_of_what_is_no_name_is_wrong_usage() {
 #[test]
 fn a_hub_that_is_not_there_is_a_failure() {
     let home = Home::new();
-    let mut command = home.command(&["pull", "org/tiny"]);
+    let mut command = home.command(&["pull", "org/tiny", "--retries", "0"]);
     let output = command.env("HF_ENDPOINT", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let log = String::from_utf8(output.stderr).unwrap();

@@ -7,6 +7,8 @@ mod chat;
 mod inspect;
 mod local;
 mod machine;
+mod pull;
 mod run;
 mod serve;
 mod support;
+mod tls;

@@ -93,7 +93,7 @@ impl Ran {
     }
 }
 
-fn ran(output: std::process::Output) -> Ran {
+pub fn ran(output: std::process::Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),

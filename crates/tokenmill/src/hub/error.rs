@@ -52,7 +52,8 @@ pub enum Error {
     },
     /// The hub could not be reached, or the transfer broke, more often than retries are allowed.
     #[error(
-        "{url}: {reason} ({attempts} attempts); what was loaded stays, a new pull goes on from there"
+        "{url}: {reason} ({attempts} attempt{}); what was loaded stays, a new pull goes on from there",
+        if *.attempts == 1 { "" } else { "s" }
     )]
     Transfer {
         /// What was asked for.

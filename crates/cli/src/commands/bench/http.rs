@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 client for load: one connection a request, answers read as they stream.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -12,9 +12,13 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 
-use super::trace::Trace;
+use super::{tls::Tls, trace::Trace};
 use crate::error::Error;
 
 /// Most bytes of an error's body or of a model list that are read.
@@ -24,32 +28,36 @@ const MAX_LINE: usize = 16 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An OpenAI-compatible server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Server {
     base: String,
     authority: String,
     address: String,
     key: Option<String>,
+    /// For `https://`.
+    tls: Option<Tls>,
 }
 
 impl Server {
-    /// The server at `url`, with or without `/v1` at its end.
-    pub fn at(url: &str, key: Option<String>) -> Result<Self, Error> {
+    /// The server at `url`, with or without `/v1` at its end. For `https://` the public authorities vouch, and those in
+    /// the PEM file `authorities`.
+    pub fn at(url: &str, key: Option<String>, authorities: Option<&Path>) -> Result<Self, Error> {
         let wrong = |message: &str| Error::Usage(format!("--url {url}: {message}"));
         let uri: Uri = url.parse().map_err(|_| wrong("this is no address"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(wrong(
-                "only http:// is spoken here; put TLS out of the way for a measurement",
-            ));
-        }
         let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        let (tls, port) = match uri.scheme_str() {
+            Some("http") => (None, 80),
+            Some("https") => (Some(Tls::new(authority.host(), authorities)?), 443),
+            _ => return Err(wrong("it begins neither with http:// nor with https://")),
+        };
         let path = uri.path().trim_end_matches('/').trim_end_matches("/v1");
-        let port = authority.port_u16().unwrap_or(80);
+        let port = authority.port_u16().unwrap_or(port);
         Ok(Server {
             base: path.to_owned(),
             authority: authority.to_string(),
             address: format!("{}:{port}", authority.host()),
             key,
+            tls,
         })
     }
 
@@ -110,15 +118,24 @@ impl Server {
         path: &str,
         body: String,
     ) -> Result<Response<Incoming>, Error> {
+        let request = self.request(method, path, body)?;
+        let late = |_| self.failed("no connection within 10 s");
+        let broken = |error: std::io::Error| self.failed(error.to_string());
         let connect = timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await;
-        let stream = connect.map_err(|_| self.failed("no connection within 10 s"))?;
-        let stream = stream.map_err(|error| self.failed(error.to_string()))?;
+        let stream = connect.map_err(late)?.map_err(broken)?;
         // Small writes must leave at once; where the option is refused the times are merely worse.
         let _ = stream.set_nodelay(true);
-        let broken = |error: hyper::Error| self.failed(error.to_string());
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        tokio::spawn(connection);
+        let Some(tls) = &self.tls else { return self.exchange(stream, request).await };
+        let secured = timeout(CONNECT_TIMEOUT, tls.secure(stream)).await;
+        self.exchange(secured.map_err(late)?.map_err(broken)?, request).await
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<Request<Full<Bytes>>, Error> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -128,7 +145,18 @@ impl Server {
             request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
         }
         let request = request.body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|error| Error::Usage(format!("--bench-api-key: {error}")))?;
+        request.map_err(|error| Error::Usage(format!("--bench-api-key: {error}")))
+    }
+
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Error> {
+        let broken = |error: hyper::Error| self.failed(error.to_string());
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(connection);
         let response = sender.send_request(request).await.map_err(broken)?;
         let status = response.status();
         if status == StatusCode::OK {
@@ -151,7 +179,8 @@ impl Server {
     }
 
     fn failed(&self, message: impl Into<String>) -> Error {
-        Error::Remote { url: format!("http://{}", self.authority), message: message.into() }
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Error::Remote { url: format!("{scheme}://{}", self.authority), message: message.into() }
     }
 }
 
@@ -236,18 +265,20 @@ mod tests {
     #[test]
     fn an_address_is_taken_with_and_without_its_version() {
         for url in ["http://host:1/v1", "http://host:1", "http://host:1/"] {
-            let server = Server::at(url, None).unwrap();
+            let server = Server::at(url, None, None).unwrap();
             assert_eq!((server.base.as_str(), server.address.as_str()), ("", "host:1"), "{url}");
         }
-        assert_eq!(Server::at("http://host/api/v1/", None).unwrap().base, "/api");
-        assert_eq!(Server::at("http://host", None).unwrap().address, "host:80");
-        assert!(Server::at("https://host", None).is_err());
-        assert!(Server::at("host", None).is_err());
+        assert_eq!(Server::at("http://host/api/v1/", None, None).unwrap().base, "/api");
+        assert_eq!(Server::at("http://host", None, None).unwrap().address, "host:80");
+        assert_eq!(Server::at("https://host", None, None).unwrap().address, "host:443");
+        assert_eq!(Server::at("https://[::1]:8", None, None).unwrap().address, "[::1]:8");
+        assert!(Server::at("ftp://host", None, None).is_err());
+        assert!(Server::at("host", None, None).is_err());
     }
 
     #[test]
     fn chunks_tick_and_usage_counts() {
-        let server = Server::at("http://host", None).unwrap();
+        let server = Server::at("http://host", None, None).unwrap();
         let mut trace = Trace::start();
         let mut take = |line: &str| server.take_line(line, &mut trace);
         assert!(!take(r#"data: {"choices":[{"text":""}]}"#).unwrap());

@@ -8,6 +8,7 @@ mod report;
 mod serve;
 mod stats;
 mod throughput;
+mod tls;
 mod trace;
 mod workload;
 

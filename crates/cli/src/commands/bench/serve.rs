@@ -64,7 +64,7 @@ fn against_own(
     let report = Report::new("serve", &model, bench, shape);
     let prompts = token_prompts(args, bench, model.info().vocab_size);
     let own = runtime.block_on(Background::start(vec![model], &bench.settings))?;
-    let server = Server::at(own.url(), None)?;
+    let server = Server::at(own.url(), None, None)?;
     let results = drive(server, bodies(&name, prompts, args), args, bench, runtime);
     runtime.block_on(own.stop());
     Ok((report, results?))
@@ -77,7 +77,7 @@ fn against_url(
     runtime: &Runtime,
     shape: Value,
 ) -> Result<(Report, Results), Error> {
-    let server = Server::at(url, args.bench_api_key.clone())?;
+    let server = Server::at(url, args.bench_api_key.clone(), args.tls_ca.as_deref())?;
     let name = match &args.model_name {
         Some(name) => name.clone(),
         None => runtime.block_on(server.first_model())?,

@@ -1,4 +1,5 @@
-//! A hub of a few files on a port of this machine: HTTP/1.1, one request a connection.
+//! A hub of a few files on a port of this machine, which can be told to misbehave: HTTP/1.1, one request a connection.
+//! Its only repository is `org/name`, with the one revision `main`.
 
 #![allow(clippy::unwrap_used, reason = "a mock that cannot work fails its test")]
 
@@ -39,9 +40,13 @@ impl File {
 /// What a request was.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    /// `GET`, `HEAD`.
     pub method: String,
+    /// What was asked for, with its query.
     pub path: String,
+    /// The header of that name.
     pub authorization: Option<String>,
+    /// The header of that name.
     pub range: Option<String>,
 }
 
@@ -63,6 +68,7 @@ pub struct MockHub {
 }
 
 impl MockHub {
+    /// A hub whose repository has `files` at `commit`.
     pub fn start(commit: &str, files: Vec<File>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -86,14 +92,17 @@ impl MockHub {
         MockHub { address, state }
     }
 
+    /// Its address.
     pub fn url(&self) -> String {
         self.address.clone()
     }
 
+    /// All requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.state.lock().unwrap().seen.clone()
     }
 
+    /// How many requests of that method had `part` in their path.
     pub fn count(&self, method: &str, part: &str) -> usize {
         let matches = |seen: &&Seen| seen.method == method && seen.path.contains(part);
         self.seen().iter().filter(matches).count()
@@ -104,6 +113,7 @@ impl MockHub {
         self.state.lock().unwrap().status = Some(status);
     }
 
+    /// Sends whole files from now on, whatever part is asked for.
     pub fn ignore_ranges(&self) {
         self.state.lock().unwrap().ranges = false;
     }
@@ -126,6 +136,7 @@ impl MockHub {
     }
 }
 
+/// As the hub writes it: lower-case hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
