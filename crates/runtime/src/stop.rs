@@ -48,8 +48,13 @@ impl StopStrings {
             self.held.truncate(start);
             return Streamed::Stopped { text: std::mem::take(&mut self.held), stop };
         }
-        let keep = self.held.split_off(self.safe_len());
-        Streamed::Text(std::mem::replace(&mut self.held, keep))
+        Streamed::Text(self.release())
+    }
+
+    /// The next piece of a text in which no match may end yet; one that begins in it still counts.
+    pub fn pass(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        self.release()
     }
 
     /// The text has ended: what was held back is no match.
@@ -57,11 +62,17 @@ impl StopStrings {
         std::mem::take(&mut self.held)
     }
 
+    /// Lets go of what cannot be the beginning of a match.
+    fn release(&mut self) -> String {
+        let keep = self.held.split_off(self.safe_len());
+        std::mem::replace(&mut self.held, keep)
+    }
+
     /// Start and number of the match that ends first, behind `searched`.
     fn find(&self, searched: usize) -> Option<(usize, usize)> {
         let matches = self.stops.iter().enumerate().filter(|(_, stop)| !stop.is_empty());
         let matches = matches.filter_map(|(number, stop)| {
-            let from = self.held.floor_char_boundary((searched + 1).saturating_sub(stop.len()));
+            let from = self.held.ceil_char_boundary((searched + 1).saturating_sub(stop.len()));
             let start = from + self.held[from..].find(stop.as_str())?;
             Some((start + stop.len(), start, number))
         });
@@ -71,9 +82,12 @@ impl StopStrings {
     /// Bytes at the front that no match can touch any more.
     fn safe_len(&self) -> usize {
         let mut boundaries = self.held.char_indices().map(|(at, _)| at);
-        let is_prefix =
-            |at: &usize| self.stops.iter().any(|stop| stop.starts_with(&self.held[*at..]));
-        boundaries.find(is_prefix).unwrap_or(self.held.len())
+        let begins_match = |at: &usize| {
+            let rest = &self.held[*at..];
+            // A whole match is none any more: it lies where none may end.
+            self.stops.iter().any(|stop| stop.len() > rest.len() && stop.starts_with(rest))
+        };
+        boundaries.find(begins_match).unwrap_or(self.held.len())
     }
 }
 
@@ -83,11 +97,11 @@ mod tests {
 
     use super::*;
 
-    /// Pushes `pieces`; gives all text that came out, and the stop that was found.
-    fn stream(stops: &[String], pieces: &[&str]) -> (String, Option<usize>) {
+    /// Passes the first pieces by and pushes the others; gives all text that came out, and the stop that was found.
+    fn stream(stops: &[String], passed: &[&str], pushed: &[&str]) -> (String, Option<usize>) {
         let mut matcher = StopStrings::new(stops);
-        let mut all = String::new();
-        for piece in pieces {
+        let mut all: String = passed.iter().map(|piece| matcher.pass(piece)).collect();
+        for piece in pushed {
             match matcher.push(piece) {
                 Streamed::Text(text) => all.push_str(&text),
                 Streamed::Stopped { text, stop } => return (all + &text, Some(stop)),
@@ -96,9 +110,10 @@ mod tests {
         (all + &matcher.finish(), None)
     }
 
-    /// The naive matcher: looks at every prefix of the whole text.
-    fn whole(stops: &[String], text: &str) -> (String, Option<usize>) {
-        for (end, _) in text.char_indices().chain([(text.len(), ' ')]) {
+    /// The naive matcher: looks at every prefix of the whole text that is longer than `passed` bytes.
+    fn whole(stops: &[String], text: &str, passed: usize) -> (String, Option<usize>) {
+        let ends = text.char_indices().chain([(text.len(), ' ')]).map(|(at, _)| at);
+        for end in ends.filter(|end| *end > passed) {
             let ends = |stop: &&String| !stop.is_empty() && text[..end].ends_with(stop.as_str());
             if let Some(found) = stops.iter().filter(ends).max_by_key(|stop| stop.len()) {
                 let number = stops.iter().position(|stop| stop == found);
@@ -118,19 +133,32 @@ mod tests {
         assert_eq!(StopStrings::new(&[String::new()]).push("ab"), Streamed::Text("ab".into()));
     }
 
+    #[test]
+    fn a_match_counts_where_it_ends() {
+        let mut matcher = StopStrings::new(&["ab".to_owned()]);
+        assert_eq!(matcher.pass("ab, a"), "ab, ");
+        assert_eq!(matcher.push("b!"), Streamed::Stopped { text: String::new(), stop: 0 });
+        let mut matcher = StopStrings::new(&["ab".to_owned()]);
+        assert_eq!(matcher.pass("ab"), "ab");
+        assert_eq!(matcher.push("ba"), Streamed::Text("b".into()));
+    }
+
     proptest! {
         #[test]
         fn any_split_gives_what_the_whole_gives(
             text in "[abé]{0,40}",
             stops in prop::collection::vec("[abé]{0,4}", 0..4),
             cuts in prop::collection::vec(0usize..80, 0..12),
+            passed in 0usize..6,
         ) {
             let mut cuts: Vec<usize> =
                 cuts.into_iter().map(|cut| text.floor_char_boundary(cut.min(text.len()))).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
             let pieces: Vec<&str> = cuts.windows(2).map(|cut| &text[cut[0]..cut[1]]).collect();
-            prop_assert_eq!(stream(&stops, &pieces), whole(&stops, &text));
+            let (passed, pushed) = pieces.split_at(passed.min(pieces.len()));
+            let bytes = passed.iter().map(|piece| piece.len()).sum();
+            prop_assert_eq!(stream(&stops, passed, pushed), whole(&stops, &text, bytes));
         }
     }
 }

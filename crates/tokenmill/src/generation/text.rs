@@ -15,7 +15,7 @@ pub(crate) struct TextRules {
     pub include_stop: bool,
     /// Leave control tokens out.
     pub skip_special: bool,
-    /// Tokens within which no stop string is looked for.
+    /// A stop string counts only where it ends behind so many tokens.
     pub min_tokens: usize,
 }
 
@@ -65,7 +65,7 @@ impl TextStream {
 
     fn watch(&mut self, text: String) -> Piece {
         if self.tokens <= self.rules.min_tokens {
-            return Piece { text, stop: None };
+            return Piece { text: self.matcher.pass(&text), stop: None };
         }
         match self.matcher.push(&text) {
             Streamed::Text(text) => Piece { text, stop: None },
