@@ -5,6 +5,8 @@
 //! would change the answer are problems, each with its path. `null` is the same as leaving the field out. What passes
 //! is then taken out, field by field; [`Fields::close`] complains about whatever nobody took.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::json::kind_of;
@@ -47,9 +49,15 @@ pub const fn only(name: &'static str, neutral: &'static [&'static str]) -> Field
     Field { name, rule: Rule::Only(neutral) }
 }
 
-/// What is wrong with a request, all of it.
+/// What is wrong with a request: all of it, or as much as anybody would read.
 #[derive(Debug, Default)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems {
+    listed: Vec<Problem>,
+    left_out: usize,
+}
+
+/// Most problems that are listed; the others are counted.
+const MAX_PROBLEMS: usize = 32;
 
 /// One thing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +71,13 @@ pub struct Problem {
 impl Problems {
     /// Adds a problem; `what` goes on from the path: `must be a string`.
     pub fn add(&mut self, param: impl Into<String>, what: impl AsRef<str>) {
+        if self.listed.len() == MAX_PROBLEMS {
+            self.left_out += 1;
+            return;
+        }
         let param = param.into();
         let message = format!("{param} {}", what.as_ref());
-        self.0.push(Problem { param, message });
+        self.listed.push(Problem { param, message });
     }
 
     /// Adds "must be ..., not ...", with the type of what was seen.
@@ -76,14 +88,19 @@ impl Problems {
     /// Adds "is missing", unless that field has a problem already.
     pub fn missing(&mut self, param: impl Into<String>) {
         let param = param.into();
-        if !self.0.iter().any(|problem| problem.param.starts_with(&param)) {
+        if !self.listed.iter().any(|problem| problem.param.starts_with(&param)) {
             self.add(param, "is missing");
         }
     }
 
     /// `Err` with all of them if there are any.
-    pub fn into_result(self) -> Result<(), Vec<Problem>> {
-        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    pub fn into_result(mut self) -> Result<(), Vec<Problem>> {
+        if self.left_out > 0
+            && let Some(last) = self.listed.last_mut()
+        {
+            last.message += &format!(" (and {} more problems)", self.left_out);
+        }
+        if self.listed.is_empty() { Ok(()) } else { Err(self.listed) }
     }
 }
 
@@ -107,7 +124,7 @@ impl Fields {
         for (name, value) in values {
             let Some(field) = tables.iter().copied().flatten().find(|field| field.name == name)
             else {
-                problems.add(fields.at(&name), "is not a field of this request");
+                problems.add(fields.at(&spelled(&name)), "is not a field of this request");
                 continue;
             };
             if value.is_null() {
@@ -209,6 +226,25 @@ pub fn token_ids(path: &str, items: Vec<Value>, problems: &mut Problems) -> Opti
         }
     }
     Some(ids)
+}
+
+/// Longest key that a message repeats whole.
+const MAX_KEY_CHARS: usize = 64;
+
+/// The name of a field that nobody knows: itself if it is a plain word, else in quotes.
+fn spelled(name: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_word = (1..=MAX_KEY_CHARS).contains(&name.len()) && name.chars().all(plain);
+    if is_word { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
+}
+
+/// A key of the request in quotes, cut where it is long.
+pub(super) fn quoted(key: &str) -> String {
+    let mut begin: String = key.chars().take(MAX_KEY_CHARS).collect();
+    if begin.len() < key.len() {
+        begin.push('…');
+    }
+    format!("{begin:?}")
 }
 
 /// What a value breaks of a rule, to be put after the field's name.
@@ -326,6 +362,17 @@ mod tests {
             assert_eq!(problems_of(body), [want]);
         }
         assert_eq!(problems_of(json!({"warmth": 3, "count": 0, "x": 1})).len(), 3);
+    }
+
+    #[test]
+    fn many_problems_and_strange_names_make_no_long_message() {
+        let many: Map<String, Value> = (0..1000).map(|i| (format!("x{i}"), json!(1))).collect();
+        let listed = problems_of(Value::Object(many));
+        assert_eq!(listed.len(), MAX_PROBLEMS);
+        assert!(listed[31].ends_with("x31 is not a field of this request (and 968 more problems)"));
+        assert_eq!(problems_of(json!({"": 1})), ["\"\" is not a field of this request"]);
+        assert_eq!(problems_of(json!({"a\n": 1})), ["\"a\\n\" is not a field of this request"]);
+        assert!(problems_of(json!({"x".repeat(5000): 1}))[0].len() < 120);
     }
 
     #[test]

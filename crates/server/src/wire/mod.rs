@@ -21,4 +21,6 @@ pub use sampling::{Shared, StreamOptions};
 pub use tokens::{DetokenizeRequest, TokenizeInput, TokenizeRequest};
 
 #[cfg(test)]
+mod attacks;
+#[cfg(test)]
 mod tests;

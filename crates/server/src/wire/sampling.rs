@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tokenmill::{GenerateOptions, TokenId};
 
 use super::{
-    fields::{Field, Fields, Problems, Rule, field, only, shown},
+    fields::{Field, Fields, Problems, Rule, field, only, quoted, shown},
     limits::{
         Limits, MAX_LOGIT_BIAS, MAX_LOGPROBS, MAX_NAME_BYTES, MAX_STOP_BYTES, MAX_STOP_STRINGS,
         MAX_STOP_TOKENS,
@@ -243,7 +243,7 @@ fn take_logit_bias(fields: &mut Fields, problems: &mut Problems) -> Vec<(TokenId
     }
     let mut biases: Vec<(TokenId, f32)> = Vec::new();
     for (key, value) in map {
-        let path = format!("logit_bias[{key:?}]");
+        let path = format!("logit_bias[{}]", quoted(&key));
         let bias = value.as_f64().filter(|bias| (-100.0..=100.0).contains(bias));
         match (key.parse::<u32>(), bias) {
             (Err(_), _) => problems.add(path, "must have a token id for its key"),

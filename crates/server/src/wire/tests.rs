@@ -12,14 +12,14 @@ use super::{
 type Read = fn(Map<String, Value>) -> Result<String, Vec<Problem>>;
 
 /// A request type: its name, its tables, the least that makes a request, and its reader.
-struct Kind {
-    name: &'static str,
-    tables: &'static [&'static [Field]],
-    least: fn() -> Value,
-    read: Read,
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) tables: &'static [&'static [Field]],
+    pub(super) least: fn() -> Value,
+    pub(super) read: Read,
 }
 
-const KINDS: &[Kind] = &[
+pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "chat",
         tables: chat::TABLES,
