@@ -36,6 +36,35 @@ fn runner() -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 
+#[test]
+fn the_least_number_of_tokens_is_never_more_than_the_number() {
+    for name in ["qwen3", "gemma3", "llama", "granite", "mistral"] {
+        let tokenizer = tokenizer(name);
+        assert!(tokenizer.surely_above(&"x".repeat(100_000), 100).is_some(), "{name} has no bound");
+        // Characters that compose, runs of white space, pieces of tokens, anything.
+        let text = prop::collection::vec(
+            prop_oneof![
+                "[a-z ]{1,8}",
+                "[e\u{301}\u{323}\u{1100}\u{1161}]{1,6}",
+                "[ \n\t]{1,40}",
+                ".{1,4}"
+            ],
+            0..30,
+        );
+        let bounded = |pieces: Vec<String>| {
+            let text = pieces.concat();
+            let count = tokenizer.encode(&text, false).unwrap().len();
+            for limit in 0..=count {
+                if let Some(least) = tokenizer.surely_above(&text, limit) {
+                    prop_assert!(limit < least && least <= count, "{limit} < {least} <= {count}");
+                }
+            }
+            Ok(())
+        };
+        runner().run(&text, bounded).unwrap();
+    }
+}
+
 /// The text of a conversation without tools or options.
 fn chat(template: &ChatTemplate, messages: Value) -> Result<String, PromptError> {
     let messages: Vec<ChatMessage> = serde_json::from_value(messages).unwrap();

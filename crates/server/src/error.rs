@@ -157,6 +157,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("internal_error")
     }
 
+    /// 500: the request was taken in and could not be finished.
+    pub fn broke_off(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("broke_off")
+    }
+
     /// The body, as it is also sent in the middle of a stream.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
@@ -229,6 +234,7 @@ impl From<Error> for ApiError {
                     .retry(retry_after)
             }
             Error::Draining => ApiError::draining(),
+            Error::BrokeOff(_) => ApiError::broke_off(message),
             Error::Failed(_) => ApiError::unhealthy(message),
             // These arise while loading, not while serving: towards a client they are ours.
             Error::InvalidOption { .. }
@@ -259,13 +265,15 @@ mod tests {
         let invalid = Error::InvalidRequest { field: "top_p".into(), message: "is 7".into() };
         assert_eq!(invalid.fate(), Fate::Caller);
         assert_eq!(status_and_code(invalid), (400, None));
-        let long = Error::ContextLengthExceeded { tokens: 9, requested: 1, limit: 8 };
+        let long =
+            Error::ContextLengthExceeded { tokens: 9, requested: 1, limit: 8, counted: true };
         assert_eq!(status_and_code(long), (400, Some("context_length_exceeded")));
         let bare = Error::NoChatTemplate { model: ModelId("m".into()) };
         assert_eq!(status_and_code(bare), (400, Some("no_chat_template")));
         assert_eq!(status_and_code(Error::NotFound("m".into())), (404, Some("model_not_found")));
         assert_eq!(status_and_code(Error::Draining), (503, Some("draining")));
         assert_eq!(status_and_code(Error::Failed("x".into())), (503, Some("unhealthy")));
+        assert_eq!(status_and_code(Error::BrokeOff("x".into())), (500, Some("broke_off")));
         assert_eq!(status_and_code(Error::Internal("x".into())), (500, Some("internal_error")));
     }
 

@@ -77,6 +77,7 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("threads", "threads"),
     ("prefix_cache", "no-prefix-cache"),
     ("max_queue", "max-queue"),
+    ("stall_after", "stall-after"),
     ("chat_template", "chat-template"),
     ("ignored_config_keys", "ignore-config-key"),
 ];
@@ -99,6 +100,7 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         kv_memory: settings.bytes("kv-memory"),
         threads: count("threads"),
         max_queue: count("max-queue"),
+        stall_after: settings.seconds("stall-after"),
         prefix_cache: Some(!settings.switch("no-prefix-cache")),
         chat_template: settings.text("chat-template").map(PathBuf::from),
         ignored_config_keys: settings.list("ignore-config-key").to_vec(),

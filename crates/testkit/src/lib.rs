@@ -1,15 +1,17 @@
-//! What tests of all crates share: a fake model behind the real seam, a clock that obeys, seeded randomness, goldens, a
-//! hub on this machine.
+//! What tests of all crates share: a fake model behind the real seam, a gate that holds any backend back, a clock that
+//! obeys, seeded randomness, goldens, a hub on this machine.
 //!
 //! Knows: the runtime's interfaces, the goldens beside the fixtures. Does not know: any real backend.
 
 pub mod clock;
 pub mod compare;
 pub mod fake;
+pub mod gate;
 pub mod golden;
 pub mod hub;
 pub mod rng;
 
 pub use clock::SimClock;
 pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
+pub use gate::{Gate, GatedBackend};
 pub use rng::Rng;

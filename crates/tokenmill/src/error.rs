@@ -37,16 +37,18 @@ pub enum Error {
     },
     /// Prompt and requested output do not fit into the longest sequence the model serves.
     #[error(
-        "the model's context holds {limit} tokens, but {} were requested: {tokens} of the prompt and {requested} to \
-         generate", .tokens + .requested
+        "the model's context holds {limit} tokens, but {least}{} were requested: {least}{tokens} of the prompt and \
+         {requested} to generate", .tokens + .requested, least = if *.counted { "" } else { "at least " }
     )]
     ContextLengthExceeded {
-        /// Tokens of the prompt.
+        /// Tokens of the prompt; where they were not counted, so many at least.
         tokens: usize,
         /// Tokens to generate: `max_tokens` where the request gave it, else 1.
         requested: usize,
         /// The longest sequence, prompt and output together.
         limit: usize,
+        /// Whether the prompt was tokenized. A text that is too long whatever its tokens are is refused before.
+        counted: bool,
     },
     /// Text was given or asked for, but the checkpoint has no tokenizer. Token ids work.
     #[error("{model} has no tokenizer: {wanted} needs one; prompts of token ids work without")]
@@ -115,6 +117,10 @@ pub enum Error {
     /// The load was stopped by its progress callback.
     #[error("loading was cancelled")]
     Cancelled,
+    /// The generation broke off: its row could not be computed, or device or engine failed under it. What came before is
+    /// not whole.
+    #[error("the generation broke off: {0}")]
+    BrokeOff(String),
     /// The model's device or engine has failed; every request gets this until the model is loaded anew.
     #[error("the model has failed: {0}")]
     Failed(String),
@@ -139,7 +145,7 @@ impl Error {
             | Error::File { .. }
             | Error::Hub(_)
             | Error::Cancelled => Fate::Operator,
-            Error::Failed(_) | Error::Internal(_) => Fate::Ours,
+            Error::BrokeOff(_) | Error::Failed(_) | Error::Internal(_) => Fate::Ours,
         }
     }
 
@@ -147,7 +153,7 @@ impl Error {
     pub(crate) fn refused(refusal: Refusal, requested: usize) -> Self {
         match refusal {
             Refusal::TooLong { tokens, limit } => {
-                Error::ContextLengthExceeded { tokens, requested, limit }
+                Error::ContextLengthExceeded { tokens, requested, limit, counted: true }
             }
             Refusal::TooMany { wanted, limit } => Error::invalid(
                 "n",

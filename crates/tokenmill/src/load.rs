@@ -79,6 +79,7 @@ pub(crate) fn load(
         options,
         load: &load_options,
         max_queue: engine_options.max_queue,
+        stall_after: engine_options.stall_after,
         prefix_cache: engine_options.prefix_cache,
         memory: &memory,
         made_for: checkpoint.metadata.max_positions,
@@ -248,6 +249,7 @@ impl ModelOptions {
         EngineOptions {
             max_queue: self.max_queue.unwrap_or(built_in.max_queue),
             prefix_cache: self.prefix_cache.unwrap_or(built_in.prefix_cache),
+            stall_after: self.stall_after.unwrap_or(built_in.stall_after),
             ..built_in
         }
     }

@@ -10,7 +10,7 @@ use std::{
 use foundation::{Bytes, ModelId, TokenId};
 use models::{
     generation::GenerationDefaults,
-    prompt::{ChatTemplate, Tokenizer},
+    prompt::{ChatTemplate, Rendered, Tokenizer},
 };
 use runtime::{
     backend::{MemoryPlan, RunnerSpec},
@@ -98,6 +98,9 @@ impl Model {
 
     /// Continues a prompt. Refusals are immediate; everything later arrives through the [`Generation`].
     ///
+    /// Text is tokenized on the caller's thread, which asynchronous code must keep off the threads of its runtime
+    /// (`spawn_blocking`); a text that cannot fit is refused before.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`], [`Error::ContextLengthExceeded`], [`Error::NoTokenizer`] for what the caller must
     /// change; [`Error::Busy`], [`Error::Draining`] for what may work later; [`Error::Failed`] once the device has failed.
@@ -139,7 +142,7 @@ impl Model {
         Ok(generations.collect())
     }
 
-    /// Answers a chat.
+    /// Answers a chat. As [`generate`](Self::generate), it works on the caller's thread before it returns.
     ///
     /// # Errors
     /// Those of [`generate`](Self::generate), and [`Error::NoChatTemplate`].
@@ -149,8 +152,9 @@ impl Model {
         chat: ChatOptions,
         options: GenerateOptions,
     ) -> Result<Generation> {
-        let tokens = self.render_chat(&ChatRequest { messages, options: chat })?;
-        self.generate(tokens, options)
+        let rendered = self.rendered(&ChatRequest { messages, options: chat })?;
+        self.check_length(rendered.text(), &options)?;
+        self.generate(self.read_rendered(&rendered)?, options)
     }
 
     /// A conversation that remembers what was said.
@@ -248,13 +252,7 @@ impl Model {
     /// [`Error::NoTokenizer`], [`Error::NoChatTemplate`], or [`Error::InvalidRequest`] for messages that the template
     /// refuses.
     pub fn render_chat(&self, request: &ChatRequest) -> Result<Vec<TokenId>> {
-        let tokenizer = self.need_tokenizer("a chat")?;
-        let template = self.parts.template.as_ref();
-        let template = template.ok_or(Error::NoChatTemplate { model: self.id().clone() })?;
-        let options = request.options.render_options();
-        let rendered = template.render(&request.messages, request.options.tools.as_ref(), &options);
-        let tokens = rendered.and_then(|rendered| tokenizer.encode_template(&rendered));
-        tokens.map_err(|error| Error::prompt("messages", error))
+        self.read_rendered(&self.rendered(request)?)
     }
 
     /// The engine's numbers.
@@ -291,9 +289,17 @@ impl Model {
         })
     }
 
-    fn prompt_tokens(&self, prompt: Prompt, add_special_tokens: bool) -> Result<Arc<[TokenId]>> {
+    fn prompt_tokens(
+        &self,
+        prompt: Prompt,
+        options: &GenerateOptions,
+        add_special_tokens: bool,
+    ) -> Result<Arc<[TokenId]>> {
         let tokens = match prompt {
-            Prompt::Text(text) => self.tokenize(&text, add_special_tokens)?.into(),
+            Prompt::Text(text) => {
+                self.check_length(&text, options)?;
+                self.tokenize(&text, add_special_tokens)?.into()
+            }
             Prompt::Tokens(tokens) => tokens,
         };
         self.check_tokens("prompt", &tokens)?;
@@ -301,6 +307,30 @@ impl Model {
             return Err(Error::invalid("prompt", "it has no tokens; at least one is needed"));
         }
         Ok(tokens)
+    }
+
+    fn rendered(&self, request: &ChatRequest) -> Result<Rendered> {
+        self.need_tokenizer("a chat")?;
+        let template = self.parts.template.as_ref();
+        let template = template.ok_or(Error::NoChatTemplate { model: self.id().clone() })?;
+        let options = request.options.render_options();
+        let rendered = template.render(&request.messages, request.options.tools.as_ref(), &options);
+        rendered.map_err(|error| Error::prompt("messages", error))
+    }
+
+    fn read_rendered(&self, rendered: &Rendered) -> Result<Vec<TokenId>> {
+        let tokens = self.need_tokenizer("a chat")?.encode_template(rendered);
+        tokens.map_err(|error| Error::prompt("messages", error))
+    }
+
+    /// Refuses a text that cannot fit, whatever its tokens are, before it costs the time to tokenize it.
+    fn check_length(&self, text: &str, options: &GenerateOptions) -> Result<()> {
+        let (limit, requested) = (self.parts.info.max_sequence_tokens, requested(options));
+        let room = limit.saturating_sub(requested);
+        let tokens = self.tokenizer().and_then(|tokenizer| tokenizer.surely_above(text, room));
+        tokens.map_or(Ok(()), |tokens| {
+            Err(Error::ContextLengthExceeded { tokens, requested, limit, counted: false })
+        })
     }
 
     fn check_tokens(&self, field: &str, tokens: &[TokenId]) -> Result<()> {
@@ -321,7 +351,7 @@ impl Model {
         if !options.stop.is_empty() {
             self.need_tokenizer("`stop`")?;
         }
-        let prompt = self.prompt_tokens(prompt, resolved.add_special_tokens)?;
+        let prompt = self.prompt_tokens(prompt, options, resolved.add_special_tokens)?;
         let max_tokens = self.max_tokens(prompt.len(), options, resolved)?;
         let rules = Arc::new(self.lane_rules(prompt.len(), options, resolved));
         let seed = options.seed.unwrap_or_else(random_seed);
@@ -355,10 +385,10 @@ impl Model {
         resolved: &ResolvedOptions,
     ) -> Result<u32> {
         let limit = self.parts.info.max_sequence_tokens;
-        let requested = options.max_tokens.map_or(1, |tokens| tokens as usize);
+        let requested = requested(options);
         let room = limit.saturating_sub(tokens);
         if tokens > limit || requested > room {
-            return Err(Error::ContextLengthExceeded { tokens, requested, limit });
+            return Err(Error::ContextLengthExceeded { tokens, requested, limit, counted: true });
         }
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let max_tokens = resolved.max_tokens.map_or(room, |tokens| tokens.min(room));
@@ -392,6 +422,11 @@ impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model").field("id", self.id()).field("info", self.info()).finish()
     }
+}
+
+/// Room that must be left after the prompt.
+fn requested(options: &GenerateOptions) -> usize {
+    options.max_tokens.map_or(1, |tokens| tokens as usize)
 }
 
 /// A seed for a request that gave none: the standard library keys each of its hash maps differently, at random.

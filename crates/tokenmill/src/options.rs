@@ -1,6 +1,6 @@
 //! What a caller may ask for: of one generation, and of a model when it is loaded.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use foundation::{Bytes, DType, TokenId};
 
@@ -12,7 +12,8 @@ use crate::settings::Provenance;
 pub struct GenerateOptions {
     /// Most tokens to generate, at least 1. Built in: what the context still holds.
     pub max_tokens: Option<u32>,
-    /// Tokens before which no stop token and no stop string ends the text. Built in: 0.
+    /// Tokens before which nothing ends the text, as in vLLM: no end-of-text or stop token is drawn among them, and a
+    /// stop string ends the text only if it is complete behind them, wherever it begins. Built in: 0.
     pub min_tokens: Option<u32>,
     /// Divides the logits: any finite number from 0 up; 0 is greedy. The arithmetic holds however large it is (the draw
     /// becomes even), so the library sets no upper bound; the server keeps the OpenAI API's of 2. Built in: 1.
@@ -75,6 +76,9 @@ pub struct ModelOptions {
     pub threads: Option<usize>,
     /// Requests that may wait (`--max-queue`).
     pub max_queue: Option<usize>,
+    /// Time without the end of a step, while there is work, after which [`Model::health`](crate::Model::health) reports a
+    /// stall (`--stall-after`); `None`: 5 s. To be raised where a single step takes longer.
+    pub stall_after: Option<Duration>,
     /// Keep the KV cache of finished prompts for later requests that begin alike; `None`: yes.
     pub prefix_cache: Option<bool>,
     /// A chat template to use instead of the checkpoint's own (`--chat-template`).

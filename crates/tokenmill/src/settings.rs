@@ -1,5 +1,7 @@
 //! Effective settings: what holds, and why.
 
+use std::time::Duration;
+
 use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
 
@@ -64,6 +66,7 @@ impl ModelOptions {
             max_step_sequences: Some(load.max_step_sequences),
             max_step_tokens: Some(load.max_step_tokens),
             max_queue: Some(engine.max_queue),
+            stall_after: Some(engine.stall_after),
             prefix_cache: Some(engine.prefix_cache),
             ..self
         }
@@ -84,6 +87,8 @@ pub(crate) struct Loaded<'a> {
     pub load: &'a LoadOptions,
     /// Requests that may wait.
     pub max_queue: usize,
+    /// Time without the end of a step after which the engine counts as stalled.
+    pub stall_after: Duration,
     /// Whether prefixes are kept.
     pub prefix_cache: bool,
     /// What the backend planned.
@@ -119,6 +124,8 @@ impl Loaded<'_> {
             self.kv_memory(),
             self.threads(),
             number("max_queue", options.max_queue, self.max_queue),
+            self.given_or("stall_after", options.stall_after.is_some(), Provenance::built_in())
+                .of("stall_after", format!("{} s", self.stall_after.as_secs_f64())),
             self.given_or("prefix_cache", options.prefix_cache.is_some(), Provenance::built_in())
                 .of("prefix_cache", self.prefix_cache.to_string()),
         ]
@@ -229,6 +236,7 @@ mod tests {
             options,
             load: &options.load_options(),
             max_queue: 256,
+            stall_after: Duration::from_secs(5),
             prefix_cache: true,
             memory,
             made_for: Some(128),
@@ -242,9 +250,14 @@ mod tests {
     #[test]
     fn what_nobody_gave_is_no_given_value() {
         let plan = plan(128, 8);
-        for setting in
-            ["max_step_sequences", "max_step_tokens", "threads", "max_queue", "prefix_cache"]
-        {
+        for setting in [
+            "max_step_sequences",
+            "max_step_tokens",
+            "threads",
+            "max_queue",
+            "stall_after",
+            "prefix_cache",
+        ] {
             let (_, origin, why) = told(&ModelOptions::default(), &plan, setting);
             assert_eq!((origin, why.as_str()), (Origin::Default, "built in"), "{setting}");
         }

@@ -182,6 +182,95 @@ fn a_stop_token_ends_the_text_and_is_named() {
     assert_eq!(seen.text.as_deref(), model.detokenize(&whole[..first], true).ok().as_deref());
 }
 
+/// Where a stop string cuts a text that comes in `pieces`, worked out plainly: it counts if it ends behind the first
+/// `min_tokens` of them. Bytes left, and tokens taken.
+fn cut(pieces: &[String], stop: &str, min_tokens: usize) -> Option<(usize, usize)> {
+    let length = |tokens: usize| pieces[..tokens].concat().len();
+    let text = pieces.concat();
+    let starts = (0..text.len()).filter(|at| text.is_char_boundary(*at));
+    let start = starts
+        .filter(|at| text[*at..].starts_with(stop))
+        .find(|at| at + stop.len() > length(min_tokens.min(pieces.len())))?;
+    let tokens = (1..=pieces.len()).find(|tokens| length(*tokens) >= start + stop.len())?;
+    Some((start, tokens))
+}
+
+#[test]
+fn a_stop_string_counts_if_it_ends_behind_min_tokens() {
+    let model = load("llama");
+    let prompt = prompt(5, 2);
+    let pieces: Vec<String> = model
+        .generate(prompt.as_slice(), greedy(16))
+        .unwrap()
+        .into_iter()
+        .filter_map(|event| match event.unwrap() {
+            GenerationEvent::Delta { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect();
+    let whole = pieces.concat();
+    let chars: Vec<char> = whole.chars().collect();
+    let (mut cuts, mut passed_by) = (0, 0);
+    for (min_tokens, length) in [0, 1, 4, 7, 12, 16].into_iter().flat_map(|m| [(m, 1), (m, 4)]) {
+        for first in (0..chars.len() - length).step_by(3) {
+            let stop: String = chars[first..first + length].iter().collect();
+            let options = GenerateOptions {
+                stop: vec![stop.clone()],
+                min_tokens: Some(min_tokens as u32),
+                ..greedy(16)
+            };
+            let seen = run(&model, &prompt, &options);
+            let (choice, tokens) = (&seen.choices[0], seen.usage.completion_tokens);
+            let (text, want, reason) = match cut(&pieces, &stop, min_tokens) {
+                Some((at, tokens)) => (&whole[..at], tokens, FinishReason::Stop),
+                None => (&whole[..], 16, FinishReason::Length),
+            };
+            let seen = (choice.text.as_deref(), tokens, choice.finish_reason);
+            assert_eq!(seen, (Some(text), want, reason), "{stop:?} behind {min_tokens}");
+            cuts += usize::from(reason == FinishReason::Stop);
+            passed_by += usize::from(reason == FinishReason::Length);
+        }
+    }
+    assert!(cuts > 10 && passed_by > 10, "{cuts} texts were cut, {passed_by} were not");
+}
+
+#[test]
+fn before_min_tokens_neither_stop_strings_nor_stop_tokens_end_a_text() {
+    let model = load("llama");
+    let free = run(&model, &prompt(5, 2), &greedy(16)).choices.remove(0);
+    let stop = free.text.unwrap().chars().take(2).collect();
+    let options = GenerateOptions {
+        stop: vec![stop],
+        stop_token_ids: vec![free.tokens[2]],
+        min_tokens: Some(9),
+        ..greedy(16)
+    };
+    let seen = run(&model, &prompt(5, 2), &options).choices.remove(0);
+    assert!(seen.tokens.len() > 9, "{seen:?}");
+    assert!(!seen.tokens[..9].contains(&free.tokens[2]), "{seen:?}");
+}
+
+#[test]
+fn a_text_that_cannot_fit_is_refused_before_it_is_tokenized() {
+    let model = load("qwen3");
+    let text = "né wo rd ".repeat(3 << 20);
+    let error = model.generate(text.as_str(), greedy(7)).unwrap_err();
+    let Error::ContextLengthExceeded { tokens, requested: 7, limit, counted: false } = error else {
+        panic!("{error}")
+    };
+    assert!(tokens > limit && tokens <= text.len(), "{tokens}");
+    let message = error.to_string();
+    let want =
+        format!("but at least {} were requested: at least {tokens} of the prompt", tokens + 7);
+    assert!(message.contains(&want), "{message}");
+    let chat = model.chat(vec![tokenmill::ChatMessage::user(text)], Default::default(), greedy(7));
+    assert!(matches!(chat, Err(Error::ContextLengthExceeded { counted: false, .. })), "{chat:?}");
+    // One that may fit is counted.
+    let words = "né wo rd ".repeat(limit / 3);
+    let error = model.generate(words, greedy(7)).unwrap_err();
+    assert!(matches!(error, Error::ContextLengthExceeded { counted: true, .. }), "{error}");
+}
+
 #[test]
 fn logprobs_name_tokens_and_their_bytes() {
     let model = load("qwen2");
@@ -243,12 +332,18 @@ fn refusals_name_the_field_and_both_numbers() {
     let refuse = |prompt: Vec<TokenId>, options| model.generate(prompt, options).unwrap_err();
     let long = refuse(prompt(64, 0), GenerateOptions::default());
     assert!(
-        matches!(long, Error::ContextLengthExceeded { tokens: 64, requested: 1, limit: 64 }),
+        matches!(
+            long,
+            Error::ContextLengthExceeded { tokens: 64, requested: 1, limit: 64, counted: true }
+        ),
         "{long}"
     );
     let much = refuse(prompt(60, 0), greedy(5));
     assert!(
-        matches!(much, Error::ContextLengthExceeded { tokens: 60, requested: 5, limit: 64 }),
+        matches!(
+            much,
+            Error::ContextLengthExceeded { tokens: 60, requested: 5, limit: 64, counted: true }
+        ),
         "{much}"
     );
     let strange = refuse(vec![TokenId(1), TokenId(99_999)], greedy(1)).to_string();

@@ -13,6 +13,7 @@ mod environment;
 pub mod error;
 mod files;
 mod json;
+mod least;
 pub mod message;
 mod sentinel;
 mod spelling;

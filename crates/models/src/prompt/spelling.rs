@@ -115,6 +115,11 @@ fn byte_level(token: &str) -> Vec<u8> {
     bytes.unwrap_or_else(|| token.as_bytes().to_vec())
 }
 
+/// The characters that stand for bytes in byte-level spelling.
+pub(crate) fn byte_level_characters() -> impl Iterator<Item = char> {
+    ALPHABET.keys().copied()
+}
+
 /// Byte-level spelling: printable bytes stand for themselves, the others for the characters from U+0100 on.
 static ALPHABET: LazyLock<HashMap<char, u8>> = LazyLock::new(|| {
     let mut next = 0x100;

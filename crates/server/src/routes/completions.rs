@@ -110,7 +110,7 @@ async fn collect(
             Ok(Output { prompt: tokens, prompt_logprobs: logprobs, choices: vec![empty; n], usage })
         }
         Some(Err(error)) => Err(error.into()),
-        _ => Err(ApiError::internal("the generation broke off")),
+        _ => Err(ApiError::broke_off("the generation broke off")),
     }
 }
 

@@ -117,7 +117,7 @@ impl<S: ChoiceShape> ChunkWriter for Chunks<S> {
 
     fn on_end(&mut self) -> Result<Option<Self::Chunk>, ApiError> {
         if !self.tally.is_complete() {
-            return Err(ApiError::internal("the generation broke off"));
+            return Err(ApiError::broke_off("the generation broke off"));
         }
         Ok(self.options.include_usage.then(|| {
             let usage = Some(Some(self.tally.usage()));

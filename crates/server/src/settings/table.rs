@@ -148,6 +148,12 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("max-queue", POSITIVE, "Most sequences that wait for their first step; more get 429")
         .unit("sequences")
         .or("1024"),
+    model(
+        "stall-after",
+        Kind::Seconds,
+        "Time without the end of a step, while there is work, after which /health answers 503",
+    )
+    .or("5"),
     model("chat-template", Kind::Text, "File with a chat template that replaces the checkpoint's")
         .absent("the checkpoint's"),
     model(

@@ -88,6 +88,10 @@ fn over_long_prompts_say_so() {
         let (status, code, _) = house.post("/v1/completions", &body).error();
         assert_eq!((status, code), (400, long.clone()));
     }
+    // A text that is too long however it is tokenized is not tokenized at all.
+    let endless =
+        house.post("/v1/completions", &json!({"prompt": "the request ".repeat(2_000_000)}));
+    assert!(endless.text().contains("at least"), "{}", endless.text());
     let chat = json!({"messages": [{"role": "user", "content": "the request ".repeat(60_000)}]});
     assert_eq!(house.post("/v1/chat/completions", &chat).error().1, long);
 }

@@ -91,6 +91,10 @@ fn stop_tokens_bias_and_min_tokens() {
     assert_eq!(stopped["usage"]["completion_tokens"], json!(first_at + 1));
     let later = completion(&house, json!({"stop_token_ids": [third], "min_tokens": first_at + 3}));
     assert!(later["usage"]["completion_tokens"].as_u64().unwrap() > first_at as u64 + 1);
+    // A stop string that is complete before that counts as little.
+    let begin: String = text(&free).chars().take(2).collect();
+    let stop = json!({"stop": [begin], "min_tokens": 16});
+    assert_eq!(completion(&house, stop)["choices"][0]["finish_reason"], "length");
     let forced = completion(&house, json!({"logit_bias": {"42": 100}, "return_token_ids": true}));
     assert_eq!(forced["choices"][0]["token_ids"], json!(vec![42; 16]));
     let banned = completion(

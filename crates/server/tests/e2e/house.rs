@@ -7,15 +7,14 @@ use std::{
 };
 
 use futures::stream;
+use runtime::backend::{Backend, RunnerSpec};
 use serde_json::{Value, json};
 use server::{Ending, ServerOptions};
-use tokenmill::{Library, LibraryOptions, ModelOptions};
+use testkit::{FakeBackend, FakeRunner, Fault, Gate, GatedBackend};
+use tokenmill::{Library, LibraryOptions, Model, ModelOptions};
 use tokio::sync::mpsc;
 
-use crate::{
-    client::{Exchange, Reply, request},
-    gate::{Gate, GatedBackend},
-};
+use crate::client::{Exchange, Reply, request};
 
 /// A server on a thread of its own. Ends at once when dropped.
 pub struct House {
@@ -25,12 +24,13 @@ pub struct House {
     thread: Option<JoinHandle<Ending>>,
     /// Keeps the models past the server's end. Whoever drops a model last waits for its engine, and the server's thread
     /// would wait for ever at a gate that the test opens afterwards.
-    _library: Library,
+    library: Library,
 }
 
 /// What a server is started with.
 pub struct Plan {
     pub fixtures: Vec<&'static str>,
+    pub backend: Arc<dyn Backend>,
     pub server: ServerOptions,
     pub model: ModelOptions,
     /// Loading waits for a word on this channel.
@@ -41,17 +41,25 @@ impl Plan {
     pub fn of(fixtures: &[&'static str]) -> Plan {
         let server = ServerOptions { port: 0, ..ServerOptions::default() };
         let model = ModelOptions { threads: Some(1), ..ModelOptions::default() };
-        Plan { fixtures: fixtures.to_vec(), server, model, hold_loading: None }
+        let backend = Arc::new(cpu::CpuBackend::new());
+        Plan { fixtures: fixtures.to_vec(), backend, server, model, hold_loading: None }
+    }
+
+    /// A fake model under the tokenizer of one fixture, which goes wrong as told.
+    pub fn fake(fixture: &'static str, fault: Option<Fault>) -> Plan {
+        let spec = RunnerSpec { vocab_size: 512, ..FakeRunner::small_spec() };
+        let backend = Arc::new(FakeBackend::new(spec).with_fault(fault));
+        Plan { backend, ..Plan::of(&[fixture]) }
     }
 
     pub fn start(self) -> House {
         let gate = Arc::new(Gate::default());
-        let backend = GatedBackend { inner: cpu::CpuBackend::new(), gate: gate.clone() };
+        let Plan { fixtures, backend, server, model, hold_loading } = self;
+        let backend = GatedBackend { inner: backend, gate: gate.clone() };
         let library =
             Library::with_backends(LibraryOptions::default(), vec![Arc::new(backend)]).unwrap();
         let kept = library.clone();
-        let loads_behind_our_back = self.hold_loading.is_some();
-        let Plan { fixtures, server, model, hold_loading } = self;
+        let loads_behind_our_back = hold_loading.is_some();
         let load = move || {
             if let Some(hold) = hold_loading {
                 let _ = hold.recv();
@@ -78,7 +86,7 @@ impl Plan {
             ending
         });
         let address = address.recv().expect("the server listens");
-        let house = House { address, gate, signals, thread: Some(thread), _library: kept };
+        let house = House { address, gate, signals, thread: Some(thread), library: kept };
         if !loads_behind_our_back {
             house.wait_until("ready", |house| house.get("/health").status == 200);
         }
@@ -135,6 +143,11 @@ impl House {
     pub fn continue_greedily(&self, model: &str, prompt: &[u32], tokens: u32) -> Value {
         let body = json!({"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": true});
         self.ask("/v1/completions", body)["choices"][0]["token_ids"].clone()
+    }
+
+    /// The model, seen past the server.
+    pub fn model(&self, fixture: &str) -> Model {
+        self.library.get(fixture).unwrap()
     }
 
     /// One number of `/metrics`.

@@ -56,6 +56,28 @@ fn a_client_that_leaves_frees_its_row() {
 }
 
 #[test]
+fn a_client_that_leaves_while_its_prompt_is_read_frees_its_row() {
+    let mut plan = Plan::of(&["llama"]);
+    plan.model.max_step_tokens = Some(16);
+    let house = plan.start();
+    for stream in [true, false] {
+        house.gate.close_after(2);
+        let prompt: Vec<u32> = (0..400).map(|i| (i * 7 + u32::from(stream)) % 500).collect();
+        let body =
+            json!({"prompt": prompt, "max_tokens": 1000, "ignore_eos": true, "stream": stream});
+        let exchange = house.open_post("/v1/completions", &body);
+        house.gate.wait_until_held();
+        drop(exchange);
+        house.gate.open();
+        house.wait_until("nothing is held", |house| {
+            let seen = house.model("llama").metrics();
+            seen.requests_cancelled == 2 - u64::from(stream)
+                && (seen.running, seen.waiting, seen.kv_blocks_used) == (0, 0, 0)
+        });
+    }
+}
+
+#[test]
 fn draining_finishes_what_runs_and_refuses_what_is_new() {
     let house = House::of("llama");
     house.gate.close_after(2);

@@ -4,7 +4,7 @@
 
 mod client;
 mod errors;
-mod gate;
+mod faults;
 mod generation;
 mod goldens;
 mod house;

@@ -6,18 +6,25 @@ use runtime::{
     progress::ProgressEvent,
 };
 
-use super::runner::FakeRunner;
+use super::runner::{FakeRunner, Fault};
 
 /// Loads [`FakeRunner`]s of one spec. Reads no weights.
 #[derive(Clone, Debug)]
 pub struct FakeBackend {
     spec: RunnerSpec,
+    fault: Option<Fault>,
 }
 
 impl FakeBackend {
     /// A backend whose runners have this spec; the vocabulary size must be that of the checkpoint's tokenizer.
     pub fn new(spec: RunnerSpec) -> Self {
-        FakeBackend { spec }
+        FakeBackend { spec, fault: None }
+    }
+
+    /// Lets something go wrong in every runner.
+    #[must_use]
+    pub fn with_fault(self, fault: Option<Fault>) -> Self {
+        FakeBackend { fault, ..self }
     }
 
     fn resolve(&self, manifest: &ModelManifest, options: &LoadOptions) -> RunnerSpec {
@@ -64,6 +71,7 @@ impl Backend for FakeBackend {
             return Err(LoadError::Cancelled);
         }
         progress(ProgressEvent::Ready);
-        Ok(Box::new(FakeRunner::new(self.resolve(manifest, options))))
+        let runner = FakeRunner::new(self.resolve(manifest, options));
+        Ok(Box::new(runner.with_fault(self.fault)))
     }
 }

@@ -163,7 +163,7 @@ impl Lane {
     ) -> Result<(), Error> {
         self.ticket = None;
         let (reason, stop_reason) = match reason {
-            EngineReason::Failed(text) => return Err(Error::Failed(text)),
+            EngineReason::Failed(text) => return Err(Error::BrokeOff(text)),
             EngineReason::Length => (FinishReason::Length, None),
             EngineReason::StopText => (FinishReason::Stop, None),
             EngineReason::Cancelled => (FinishReason::Cancelled, None),

@@ -1,6 +1,9 @@
 //! A backend that stands still on command, so that tests meet requests half way without watching the clock.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use foundation::model::ModelManifest;
 use runtime::{
@@ -9,44 +12,74 @@ use runtime::{
     progress::ProgressEvent,
 };
 
+/// Longest wait for a step. Tests do not depend on it: it turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Holds steps back. Open until closed.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Gate {
-    /// Steps that may still pass; `None`: any number.
-    left: Mutex<Option<u64>>,
+    state: Mutex<State>,
     moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Steps that may still pass; `None`: any number.
+    left: Option<u64>,
+    /// A step stands before the closed gate.
+    held: bool,
 }
 
 impl Gate {
     /// Lets so many more steps through, then none.
     pub fn close_after(&self, steps: u64) {
-        *self.left.lock().unwrap() = Some(steps);
+        self.set(Some(steps));
     }
 
     /// Lets every step through.
     pub fn open(&self) {
-        *self.left.lock().unwrap() = None;
+        self.set(None);
+    }
+
+    /// Blocks until a step stands before the closed gate: the engine has done all that came before, and hears nothing.
+    ///
+    /// # Panics
+    /// When no step comes for so long that none ever will.
+    pub fn wait_until_held(&self) {
+        let waited = self.moved.wait_timeout_while(self.state(), PATIENCE, |state| !state.held);
+        let timed_out = waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        assert!(!timed_out, "no step came to the gate");
+    }
+
+    fn set(&self, left: Option<u64>) {
+        *self.state() = State { left, held: false };
         self.moved.notify_all();
     }
 
     fn pass(&self) {
-        let mut left = self.left.lock().unwrap();
-        loop {
-            match &mut *left {
-                None => return,
-                Some(0) => left = self.moved.wait(left).unwrap(),
-                Some(steps) => {
-                    *steps -= 1;
-                    return;
-                }
-            }
+        let mut state = self.state();
+        while state.left == Some(0) {
+            state.held = true;
+            self.moved.notify_all();
+            state = self.wait(state);
         }
+        state.left = state.left.map(|steps| steps - 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The CPU backend behind a gate.
+/// Any backend, behind a gate.
 pub struct GatedBackend {
-    pub inner: cpu::CpuBackend,
+    /// What computes.
+    pub inner: Arc<dyn Backend>,
+    /// What holds it back.
     pub gate: Arc<Gate>,
 }
 
