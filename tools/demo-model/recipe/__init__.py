@@ -1,0 +1,1 @@
+"""The text that the demo model is made of."""

@@ -1,0 +1,1 @@
+"""The skills, one a file: each makes turns."""

@@ -1,0 +1,53 @@
+"""A few sentences, and a question that they answer."""
+
+from .. import words, world
+from ..source import a, cap, pool
+from ..turn import Turn
+from .records import CITIES
+
+_ASK = {
+    "lives": pool(["Where does {n} live?", "In which town does {n} live?", "Where is the home of {n}?", "In which place does {n} live?"], ["Which town is {n} at home in?"]),
+    "has": pool(["What does {n} have?", "What has {n}?", "Which thing does {n} own?", "What is it that {n} has?"], ["Which object belongs to {n}?"]),
+    "where": pool(["Where is the {t}?", "Where can I find the {t}?", "In which room is the {t}?", "Where is the {t} now?"], ["Which room is the {t} in?"]),
+    "colour": pool(["What colour is the {t}?", "Which colour does the {t} have?", "Which colour is the {t}?"], ["In what colour does the {t} come?"]),
+    "opens": pool(["When does the {b} open?", "At what time does the {b} open?", "When is the {b} open?"], ["From when on can I go to the {b}?"]),
+    "likes": pool(["What does {n} like?", "What does {n} like to eat?", "Which food does {n} like?"], ["Which food makes {n} happy?"]),
+    "works": pool(["What is the job of {n}?", "What does {n} work as?", "Which job does {n} have?"], ["How does {n} earn a living?"]),
+    "count": pool(["How many {t} does {n} have?", "How many {t} has {n}?", "What is the number of {t} that {n} has?"], ["What number of {t} belongs to {n}?"]),
+}
+_PLACES = "kitchen bathroom bedroom garage hall office cellar attic garden library".split()
+
+
+def _fact(src, taken):
+    """A sentence, a question for it, its answer and the words of the answer that count."""
+    kind = src.pick(tuple(_ASK))
+    name = cap(words.made_up(src)) if src.chance(0.35) else src.pick(words.NAMES)
+    thing, city, building = src.pick(words.THINGS), src.pick(CITIES) if src.chance(0.7) else cap(words.made_up(src)), src.pick(words.BUILDINGS)
+    room, colour, food, job, n, many, hour = src.pick(_PLACES), src.pick(words.COLOURS), src.pick(words.FRUITS + words.FOODS), src.pick(world.JOBS)[0], src.number(2, 99), src.pick(words.COUNTABLE), src.number(6, 12)
+    text, about, value = {
+        "lives": (f"{name} lives in {city}.", name, city), "has": (f"{name} has {a(f'{colour} {thing}')}.", name, f"{colour} {thing}"), "where": (f"The {thing} is in the {room}.", thing, room),
+        "colour": (f"The {thing} is {colour}.", thing, colour), "opens": (f"The {building} opens at {hour} o'clock.", building, f"at {hour}"), "likes": (f"{name} likes {food}.", name, food),
+        "works": (f"{name} works as {a(job)}.", name, job), "count": (f"{name} has {n} {many}.", name, str(n)),
+    }[kind]
+    if (about, kind) in taken or any(about == other for other, _ in taken):
+        return _fact(src, taken)
+    taken.append((about, kind))
+    return text, src.say(_ASK[kind], n=name, t=many if kind == "count" else thing, b=building), text, value
+
+
+def passage(src, count):
+    taken = []
+    return [_fact(src, taken) for _ in range(count)]
+
+
+_WITH = pool(["{t} {q}", "{t} {q}", "{t}\n\n{q}", "{q} {t}", "{q}\n\n{t}", "Read this: {t}\n{q}", "Text: {t}\nQuestion: {q}", "{t} Please tell me: {q}", "Read: {t} {q}", "{t} Now tell me: {q}"], ["Here are my notes. {t} And now: {q}"])
+
+
+def question(src):
+    """Sentences and a question in one."""
+    facts = passage(src, src.number(1, 5))
+    text, ask, answer, value = src.pick(facts)
+    together = " ".join(fact[0] for fact in facts)
+    if not src.fresh("passage", together):
+        return question(src)
+    return Turn(src.say(_WITH, t=together, q=ask), answer, None, f"The text says: {answer}", (value,), rough=False, skill="reading")
