@@ -79,7 +79,7 @@ impl Survey {
         };
         let layout = self.layout.insert(layout?);
         // That there is none was said with the files.
-        let config = layout.config.exists().then(|| Config::read(&layout.config));
+        let config = crate::files::is_there(&layout.config).then(|| Config::read(&layout.config));
         let config = config.and_then(|config| self.findings.absorb(config));
         // Without a weight file there is nothing to hold against anything, and that was said, too.
         let has_files = !layout.weights.is_empty() || !layout.absent_weights.is_empty();

@@ -53,7 +53,12 @@ impl Finding {
 
     /// The finding that `path` could not be read.
     pub fn unreadable(path: &Path, error: &io::Error) -> Self {
-        Finding::error(path.display().to_string(), format!("cannot be read: {error}"))
+        let subject = path.display().to_string();
+        if error.kind() == io::ErrorKind::NotFound && path.is_symlink() {
+            return Finding::error(subject, "is a link to nothing")
+                .hint("the download is incomplete: fetch the file that it points to");
+        }
+        Finding::error(subject, format!("cannot be read: {error}"))
     }
 
     fn new(severity: Severity, subject: impl Into<String>, message: impl Into<String>) -> Self {

@@ -7,9 +7,13 @@ use std::{
 };
 
 use foundation::Bytes;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Finding};
+use crate::{
+    error::{Error, Finding},
+    json::UniqueValue,
+};
 
 /// Largest `config.json` (and files like it) that is read.
 pub const MAX_CONFIG: Bytes = Bytes::mib(4);
@@ -38,23 +42,34 @@ pub fn read_capped(path: &Path, cap: Bytes) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The JSON object in a file of at most `cap` bytes.
+/// The JSON object in a file of at most `cap` bytes. A key that is there twice is an error: two readers of the file would
+/// see two different models.
 pub fn read_json_object(path: &Path, cap: Bytes) -> Result<Map<String, Value>, Error> {
     let bytes = read_capped(path, cap)?;
     let subject = path.display().to_string();
-    match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Finding::error(subject, "is JSON, but not an object").into()),
-        Err(error) => Err(Finding::error(subject, format!("is not valid JSON: {error}"))
+    // Whether the text just ends is lost where an error is told with its key.
+    if serde_json::from_slice::<IgnoredAny>(&bytes).is_err_and(|error| error.is_eof()) {
+        return Err(Finding::error(subject, "is JSON that ends too early")
             .hint("the download may be incomplete")
-            .into()),
+            .into());
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(UniqueValue(Value::Object(object))) => Ok(object),
+        Ok(_) => Err(Finding::error(subject, "is JSON, but not an object").into()),
+        Err(error) => Err(Finding::error(subject, format!("is not valid JSON: {error}")).into()),
     }
 }
 
-/// `dir/name` if something is there.
+/// `dir/name` if something is there, be it a link to nothing: that is for whoever reads it to refuse.
 pub fn existing(dir: &Path, name: &str) -> Option<PathBuf> {
     let path = dir.join(name);
-    path.exists().then_some(path)
+    is_there(&path).then_some(path)
+}
+
+/// Whether something is at `path`, be it a link to nothing. A broken link counts: passing it over would be to read
+/// another checkpoint than the one that was meant.
+pub fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 #[cfg(test)]
@@ -82,7 +97,13 @@ mod tests {
     fn json_that_is_no_object_and_json_that_is_none_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
-        for (text, message) in [("[1]", "not an object"), ("{\"a\":", "not valid JSON")] {
+        for (text, message) in [
+            ("[1]", "not an object"),
+            ("{\"a\":", "ends too early"),
+            ("{\"a\":1,\"a\":1}", "the key \"a\" is there twice"),
+            ("{\"a\":{\"b\":1e999}}", "a: b: number out of range at line 1 column"),
+            ("{\"a\":Infinity}", "a: expected value at line 1 column"),
+        ] {
             std::fs::write(&path, text).unwrap();
             let error = read_json_object(&path, MAX_CONFIG).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");

@@ -170,8 +170,9 @@ impl Reader<'_> {
 
     fn number(&mut self, name: &str, wanted: &str, fits: impl Fn(f64) -> bool) -> Option<f32> {
         self.value(name, wanted, |value| {
-            let number = value.as_f64().filter(|number| fits(*number))?;
-            Some(number as f32).filter(|number| number.is_finite())
+            // As it is computed with: what is in range may round out of it.
+            let number = value.as_f64()? as f32;
+            Some(number).filter(|number| number.is_finite() && fits(f64::from(*number)))
         })
     }
 

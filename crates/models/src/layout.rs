@@ -10,7 +10,7 @@ use foundation::Bytes;
 pub use self::index::WeightIndex;
 use crate::{
     error::{Error, Finding, Findings},
-    files::existing,
+    files::{existing, is_there},
 };
 
 /// The files of a checkpoint directory.
@@ -73,7 +73,7 @@ impl ModelLayout {
     /// Like [`ModelLayout::survey`], for a directory whose weights are to be made up.
     pub fn survey_without_weights(path: &Path, findings: &mut Findings) -> Option<Self> {
         let layout = findings.absorb(Self::files(path))?;
-        if !layout.config.exists() {
+        if !is_there(&layout.config) {
             let message = "has no config.json";
             findings.push(
                 Finding::error(layout.root.display().to_string(), message)
@@ -164,18 +164,14 @@ fn weight_file(path: PathBuf) -> Result<WeightFile, Error> {
 
 /// The shard that the index calls `name`.
 fn shard(root: &Path, name: &str) -> Result<WeightFile, Error> {
-    let path = root.join(name);
-    if path.exists() {
-        return weight_file(path);
-    }
-    let broken_link = path.symlink_metadata().is_ok();
-    let message = if broken_link {
-        format!("is named by {INDEX}, but is a link to nothing")
-    } else {
-        format!("is named by {INDEX}, but is not there")
-    };
-    let hint = "the download is incomplete: fetch the missing file";
-    Err(Finding::error(name, message).hint(hint).into())
+    existing(root, name).map_or_else(
+        || {
+            let message = format!("is named by {INDEX}, but is not there");
+            let hint = "the download is incomplete: fetch the missing file";
+            Err(Finding::error(name, message).hint(hint).into())
+        },
+        weight_file,
+    )
 }
 
 /// Says what is there instead of weights that can be read.

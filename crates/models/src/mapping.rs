@@ -19,10 +19,11 @@ impl MappedFile {
     /// Whoever changes the file while it is mapped changes the weights; who truncates it ends the process with SIGBUS
     /// at the next touch. Downloads therefore write a new file and rename it, and never write into an old one.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        if !file.metadata()?.is_file() {
+        // Asked before it is opened: opening a FIFO would wait for a writer.
+        if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
+        let file = File::open(path)?;
         // SAFETY: the mapping is private to this value and never handed out as mutable. That nobody changes the file
         // meanwhile cannot be checked: it is the documented duty of whoever owns the checkpoint directory.
         let map = unsafe { Mmap::map(&file)? };

@@ -286,6 +286,42 @@ fn deep_nests_overflow_no_stack() {
 }
 
 #[test]
+fn chains_of_operators_overflow_no_stack() {
+    let (tokenizer, _) = load("qwen3");
+    let long = 64 << 10;
+    for (start, link, end) in [
+        ("{{ 1", "+1", " }}"),
+        ("{{ ", "-", "1 }}"),
+        ("{{ ", "not ", "1 }}"),
+        ("{{ x", ".a", " }}"),
+        ("{{ x", "|string", " }}"),
+        ("{{ 1", " if 1 else 1", " }}"),
+        ("{% if 0 %}", "{% elif 0 %}", "{% endif %}"),
+    ] {
+        let source = format!("{start}{}{end}", link.repeat(long / link.len()));
+        // A template, or an error: what counts is that there is one, and that it can be used and dropped.
+        if let Ok(template) = ChatTemplate::new(&source, &tokenizer) {
+            let _ = chat(&template, json!([{"role": "user", "content": "x"}]));
+        }
+    }
+}
+
+#[test]
+fn namespaces_hold_what_templates_put_there() {
+    let (tokenizer, _) = load("qwen3");
+    let source = "{%- set ns = namespace(n=0, l=[], m={}) -%}
+        {%- for message in messages -%}
+        {%- set ns.n = ns.n + 1 if message.role == 'user' else 0 -%}
+        {%- set ns.l = ns.l + [message.content] -%}
+        {%- set ns.m = dict(a=[message]) -%}
+        {%- set ns.b -%}{{ message.role }}%}{%- endset -%}
+        {%- endfor -%}{{ ns.n }}{{ ns.l | join }}{{ ns.m.a[0].role }}{{ ns.b }}";
+    let template = ChatTemplate::new(source, &tokenizer).unwrap();
+    let messages = json!([{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]);
+    assert_eq!(chat(&template, messages).unwrap(), "2xyuseruser%}");
+}
+
+#[test]
 fn hostile_templates_end_in_an_error() {
     let (tokenizer, _) = load("qwen3");
     for source in [
@@ -293,12 +329,23 @@ fn hostile_templates_end_in_an_error() {
         "{{ 'x' * 9999999999 }}",
         "{% set ns = namespace(x='xxxxxxxx') %}{% for a in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
         "{% for a in range(99999) %}{{ 'x' * 9999 }}{% endfor %}",
+        "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
+        "{% set ns = namespace() %}{% set ns.a = {'x': [ns]} %}{{ ns | string }}",
+        "{% set ns = namespace() %}{% set ns.a, ns.b = 1, [ns] %}{{ ns | tojson }}",
+        "{% set ns = namespace(l=[1]) %}{% for a in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l }}",
+        "{% set ns = namespace(l=[1]) %}{% for a in range(99999) %}{% set ns.l = ns.l + [1] %}{% endfor %}",
+        &format!("{}{{{{ x }}}}", "{% set x = (x or [1]) + (x or [1]) %}".repeat(99)),
+        &format!("{}{{{{ x == [x] }}}}", "{% set x = [x, x] %}".repeat(99)),
+        "{{ '{:>1000000000}'.format(1) }}",
+        "{{ '%1000000000d' | format(1) }}",
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{{ messages | tojson(indent=99999999) }}",
         "{{ 1 // 0 }}",
         "{{ messages[0].content.nothing.more }}",
         "{% include 'config.json' %}",
         "{{ strftime_now('%!') }}",
+        "{{ '{:>99999}'.format('x') }}",
+        "{{ '{:{}}'.format('x', 99999) }}",
     ] {
         let result = ChatTemplate::new(source, &tokenizer)
             .and_then(|template| chat(&template, json!([{"role": "user", "content": "hi"}])));

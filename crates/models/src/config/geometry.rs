@@ -7,11 +7,15 @@ use crate::semantic::{Activation, AttentionSpec, EmbeddingSpec, HeadSpec, NormSp
 mod cap {
     pub const HIDDEN: usize = 1 << 18;
     pub const INTERMEDIATE: usize = 1 << 20;
-    pub const LAYERS: usize = 1 << 12;
+    pub const LAYERS: usize = 1 << 10;
     pub const HEADS: usize = 1 << 12;
-    pub const HEAD_DIM: usize = 1 << 13;
+    pub const HEAD_DIM: usize = 1 << 12;
     pub const VOCABULARY: usize = 1 << 24;
     pub const POSITIONS: usize = 1 << 30;
+    /// Of all weights together, and of the keys and values of one longest sequence: each number above may be in range and
+    /// their product not. Whoever multiplies sizes further relies on these.
+    pub const PARAMETERS: u128 = 1 << 44;
+    pub const CACHE: u128 = 1 << 52;
 }
 
 /// What absent keys mean: the defaults of the oracle's configuration class.
@@ -89,9 +93,8 @@ impl Geometry {
         let kv_heads =
             keys.nullable_size("num_key_value_heads", kv_default, cap::HEADS).unwrap_or(heads);
         let hidden_size = keys.size("hidden_size", defaults.hidden_size, cap::HIDDEN);
-        let head_dim = keys
-            .nullable_size("head_dim", defaults.head_dim, cap::HEAD_DIM)
-            .unwrap_or_else(|| (hidden_size / heads).max(1));
+        let given = keys.nullable_size("head_dim", defaults.head_dim, cap::HEAD_DIM);
+        let head_dim = given.unwrap_or_else(|| (hidden_size / heads).max(1));
         let geometry = Geometry {
             hidden_size,
             vocab_size: keys.size("vocab_size", defaults.vocab_size, cap::VOCABULARY),
@@ -113,26 +116,53 @@ impl Geometry {
             tied: keys.flag("tie_word_embeddings", defaults.tied),
         };
         if !keys.has_errors() {
-            geometry.check(keys);
+            geometry.check(keys, given.is_none());
         }
         geometry
     }
 
-    fn check(&self, keys: &mut Keys<'_>) {
+    /// `derived`: no key gives the width of a head.
+    fn check(&self, keys: &mut Keys<'_>, derived: bool) {
         let Geometry { hidden_size, heads, kv_heads, head_dim, .. } = *self;
         if !heads.is_multiple_of(kv_heads) {
             let message =
                 format!("is {kv_heads}, which does not divide num_attention_heads, {heads}");
             keys.error("num_key_value_heads", message);
         }
-        let derived = !keys.has("head_dim") && head_dim == hidden_size / heads;
         if derived && !hidden_size.is_multiple_of(heads) {
             let message = format!("is {heads}, which does not divide hidden_size, {hidden_size}");
             keys.error("num_attention_heads", message);
-        }
-        if !head_dim.is_multiple_of(2) {
-            let message = format!("is {head_dim}, but rotary positions need pairs");
+        } else if !head_dim.is_multiple_of(2) {
+            let origin = if derived { " (hidden_size / num_attention_heads)" } else { "" };
+            let message = format!("is {head_dim}{origin}, but rotary positions need pairs");
             keys.error("head_dim", message);
+        }
+        self.check_products(keys);
+    }
+
+    fn check_products(&self, keys: &mut Keys<'_>) {
+        let Geometry { hidden_size, vocab_size, intermediate_size, .. } = *self;
+        let Geometry { layers, heads, kv_heads, head_dim, max_positions, .. } = *self;
+        let [hidden, query, key] = [hidden_size, heads * head_dim, kv_heads * head_dim].map(wide);
+        let layer = hidden * (2 * query + 2 * key + 3 * wide(intermediate_size));
+        let parameters = wide(layers) * layer + 2 * hidden * wide(vocab_size);
+        if parameters > cap::PARAMETERS {
+            let message = format!(
+                "is {layers}; with hidden_size {hidden_size}, num_attention_heads {heads}, head_dim {head_dim}, \
+                 intermediate_size {intermediate_size} and vocab_size {vocab_size} that is {parameters} parameters, \
+                 at most {} are read",
+                cap::PARAMETERS
+            );
+            keys.error("num_hidden_layers", message);
+        }
+        let cache = 2 * key * wide(layers) * wide(max_positions);
+        if cache > cap::CACHE {
+            let message = format!(
+                "is {max_positions}; with num_hidden_layers {layers}, num_key_value_heads {kv_heads} and head_dim \
+                 {head_dim} the keys and values of one sequence are {cache} numbers, at most {} are read",
+                cap::CACHE
+            );
+            keys.error("max_position_embeddings", message);
         }
     }
 
@@ -166,6 +196,11 @@ impl Geometry {
             softcap: None,
         }
     }
+}
+
+/// Wide enough for any product of sizes in their ranges.
+fn wide(size: usize) -> u128 {
+    size as u128
 }
 
 /// The activation under `key`.

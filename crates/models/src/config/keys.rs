@@ -86,26 +86,26 @@ impl<'a> Keys<'a> {
         whole.unwrap_or(default)
     }
 
-    /// A finite number above zero; `default` if absent or null.
+    /// A number above zero that float32 holds; `default` if absent or null.
     pub fn positive(&mut self, key: &str, default: f64) -> f64 {
         self.nullable_positive(key, Some(default)).unwrap_or(default)
     }
 
-    /// A finite number above zero; `default` if absent, `None` if null.
+    /// A number above zero that float32 holds; `default` if absent, `None` if null.
     pub fn nullable_positive(&mut self, key: &str, default: Option<f64>) -> Option<f64> {
         let value = match self.raw(key) {
             None => return default,
             Some(Value::Null) => return None,
             Some(value) => value,
         };
-        let number = value.as_f64().filter(|number| number.is_finite() && *number > 0.0);
+        let number = positive_number(value);
         if number.is_none() {
-            self.wrong(key, value, "a number above 0");
+            self.wrong(key, value, "a number above 0 that float32 holds");
         }
         number.or(default)
     }
 
-    /// A finite number above zero that must be there.
+    /// A number above zero that must be there.
     pub fn required_positive(&mut self, key: &str) -> f64 {
         match self.nullable_positive(key, None) {
             Some(number) => number,
@@ -243,6 +243,12 @@ fn whole_number(value: &Value) -> Option<usize> {
     }
     let number = value.as_f64()?;
     (number.fract() == 0.0 && (0.0..1e15).contains(&number)).then_some(number as usize)
+}
+
+/// A number above zero that stays one in float32, in which everything is computed.
+pub fn positive_number(value: &Value) -> Option<f64> {
+    let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+    value.as_f64().filter(|number| range.contains(number))
 }
 
 /// The value as JSON, shortened.

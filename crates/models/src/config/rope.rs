@@ -6,9 +6,10 @@
 //! by layer type       "rope_parameters": {"full_attention": {...}, "sliding_attention": {...}}
 //! ```
 
-use serde_json::Value;
-
-use super::{Geometry, keys::Keys};
+use super::{
+    Geometry,
+    keys::{Keys, positive_number},
+};
 use crate::semantic::{RopeScaling, RopeSpec};
 
 /// What a family says about its rotary embedding.
@@ -91,14 +92,14 @@ fn spec<'a>(
     geometry: &Geometry,
     rules: &RopeRules,
 ) -> RopeSpec {
-    let theta_root = keys.positive(rules.theta_key, rules.theta);
+    let theta_root = theta(keys, rules.theta_key, rules.theta);
     let partial_root = keys.positive("partial_rotary_factor", 1.0);
     let root_max = keys.nullable_size("original_max_position_embeddings", None, 1 << 30);
     let Some(mut parameters) = parameters else {
         let rotary_dim = rotary_dim(keys, geometry, rules, partial_root);
         return RopeSpec { theta: theta_root, rotary_dim, scaling: RopeScaling::None };
     };
-    let theta = parameters.positive("rope_theta", theta_root);
+    let theta = theta(&mut parameters, "rope_theta", theta_root);
     let partial = parameters.positive("partial_rotary_factor", partial_root);
     let rotary_dim = rotary_dim(&mut parameters, geometry, rules, partial);
     let original_max = original_max(&mut parameters, root_max.or(rules.original_max), geometry);
@@ -108,9 +109,23 @@ fn spec<'a>(
     RopeSpec { theta, rotary_dim, scaling }
 }
 
+/// At 1 all frequencies are the same, and logarithms of it divide by zero.
+fn theta(keys: &mut Keys<'_>, key: &str, default: f64) -> f64 {
+    let theta = keys.positive(key, default);
+    if theta <= 1.0 {
+        keys.error(key, format!("is {theta}, wanted a number above 1"));
+        return default;
+    }
+    theta
+}
+
 fn rotary_dim(keys: &mut Keys<'_>, geometry: &Geometry, rules: &RopeRules, partial: f64) -> usize {
     let head_dim = geometry.head_dim;
-    if partial != 1.0 && !rules.partial {
+    // A head of no pairs has its own finding.
+    if partial == 1.0 {
+        return head_dim;
+    }
+    if !rules.partial {
         let message = format!("is {partial}, but this family rotates whole heads");
         keys.error("partial_rotary_factor", message);
         return head_dim;
@@ -201,7 +216,8 @@ fn llama3(keys: &mut Keys<'_>, context: &Context) -> RopeScaling {
     let factor = keys.required_positive("factor");
     let low_freq_factor = keys.required_positive("low_freq_factor");
     let high_freq_factor = keys.required_positive("high_freq_factor");
-    if low_freq_factor >= high_freq_factor && !keys.has_errors() {
+    // Compared as it is computed with: equal ones would make the ramp between them a division by zero.
+    if low_freq_factor as f32 >= high_freq_factor as f32 && !keys.has_errors() {
         let message =
             format!("is {low_freq_factor}, not below high_freq_factor, {high_freq_factor}");
         keys.error("low_freq_factor", message);
@@ -219,12 +235,17 @@ fn yarn(keys: &mut Keys<'_>, context: &Context) -> RopeScaling {
         (Some(numerator), Some(denominator)) => magnitude(numerator) / magnitude(denominator),
         _ => magnitude(1.0),
     };
+    let beta_fast = keys.positive("beta_fast", 32.0);
+    let beta_slow = keys.positive("beta_slow", 1.0);
+    if beta_fast < beta_slow {
+        keys.error("beta_fast", format!("is {beta_fast}, below beta_slow, {beta_slow}"));
+    }
     RopeScaling::Yarn {
         factor,
-        beta_fast: keys.positive("beta_fast", 32.0),
-        beta_slow: keys.positive("beta_slow", 1.0),
+        beta_fast,
+        beta_slow,
         original_max: context.original_max,
-        attention_factor: keys.positive("attention_factor", suggested),
+        attention_factor: attention_factor(keys, suggested),
         truncate: keys.flag("truncate", true),
     }
 }
@@ -243,16 +264,35 @@ fn longrope(keys: &mut Keys<'_>, context: &Context) -> RopeScaling {
         short,
         long,
         original_max: context.original_max,
-        attention_factor: keys.positive("attention_factor", suggested),
+        attention_factor: attention_factor(keys, suggested),
     }
+}
+
+/// `attention_factor`, or the one that follows from the other keys.
+fn attention_factor(keys: &mut Keys<'_>, suggested: f64) -> f64 {
+    let factor = keys.positive("attention_factor", suggested);
+    if !(factor as f32).is_normal() {
+        let message = format!(
+            "is absent, and {factor} follows from factor, mscale and original_max_position_embeddings"
+        );
+        keys.error("attention_factor", message);
+        return 1.0;
+    }
+    factor
 }
 
 /// A list of `pairs` numbers above zero.
 fn divisors(keys: &mut Keys<'_>, key: &str, pairs: usize) -> Vec<f64> {
-    let read = |value: &Value| value.as_f64().filter(|number| number.is_finite() && *number > 0.0);
-    match keys.list(key, "a list of numbers above 0", read) {
+    match keys.list(key, "a list of numbers above 0", positive_number) {
         Some(list) if list.len() == pairs => return list,
-        Some(list) => keys.error(key, format!("has {} numbers, wanted {pairs}", list.len())),
+        Some(list) => {
+            let found = list.len();
+            let message = format!(
+                "has {found} numbers, wanted {pairs}: one for each pair of rotated elements of a head \
+                 (head_dim, or hidden_size / num_attention_heads)"
+            );
+            keys.error(key, message);
+        }
         None if !keys.has(key) => keys.error(key, "is missing"),
         None => {}
     }

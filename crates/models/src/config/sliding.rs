@@ -40,7 +40,8 @@ impl Sliding {
             None => (0..layers).map(pattern).collect(),
             Some(list) if list.len() == layers => list,
             Some(list) => {
-                let message = format!("has {} entries for {layers} layers", list.len());
+                let message =
+                    format!("has {} entries, but num_hidden_layers is {layers}", list.len());
                 keys.error("layer_types", message);
                 vec![false; layers]
             }

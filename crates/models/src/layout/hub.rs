@@ -6,7 +6,7 @@ use foundation::Bytes;
 
 use crate::{
     error::{Error, Finding},
-    files::read_capped,
+    files::{is_there, read_capped},
 };
 
 /// A ref holds a commit id of 40 characters.
@@ -25,11 +25,11 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, Error> {
         Err(error) => return Err(Finding::unreadable(path, &error).into()),
     }
     let snapshots = path.join("snapshots");
-    if path.join("config.json").exists() || !snapshots.is_dir() {
+    if is_there(&path.join("config.json")) || !snapshots.is_dir() {
         return Ok(path.to_owned());
     }
     let revision = match path.join("refs/main") {
-        main if main.exists() => read_ref(&main)?,
+        main if is_there(&main) => read_ref(&main)?,
         _ => only_snapshot(&snapshots)?,
     };
     let snapshot = snapshots.join(&revision);

@@ -147,28 +147,21 @@ fn with_spaces(token: &AddedToken, text: &str, range: Range<usize>, done: usize)
 /// Finds spellings, the longest first.
 struct Matcher {
     finder: AhoCorasick,
+    /// Sorted by spelling.
     tokens: Vec<(String, u32)>,
-    /// For a token: others whose spelling it begins with, the longest first.
-    shorter: HashMap<u32, Vec<(usize, u32)>>,
+    /// For a token of `tokens`: the longest other one that it begins with, if there is one.
+    shorter: Vec<Option<usize>>,
 }
 
 impl Matcher {
     fn new(mut tokens: Vec<(String, u32)>) -> Result<Self, PromptError> {
         tokens.retain(|(text, _)| !text.is_empty());
+        tokens.sort_unstable();
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(tokens.iter().map(|(text, _)| text))
             .map_err(|error| PromptError::Tokenizer(format!("added tokens: {error}")))?;
-        let ids: HashMap<&str, u32> =
-            tokens.iter().map(|(text, id)| (text.as_str(), *id)).collect();
-        let shorter = tokens
-            .iter()
-            .map(|(text, id)| {
-                let begins = |at: usize| Some((at, *ids.get(text.get(..at)?)?));
-                (*id, (1..text.len()).rev().filter_map(begins).collect::<Vec<_>>())
-            })
-            .filter(|(_, shorter)| !shorter.is_empty())
-            .collect();
+        let shorter = longest_prefixes(&tokens);
         Ok(Matcher { finder, tokens, shorter })
     }
 
@@ -181,20 +174,55 @@ impl Matcher {
     ) -> Option<(u32, Range<usize>)> {
         loop {
             let hit = self.finder.find(Input::new(text).range(from..))?;
-            let id = self.tokens[hit.pattern().as_usize()].1;
-            if permit(id, hit.range()) {
-                return Some((id, hit.range()));
-            }
-            let shorter = self.shorter.get(&id).into_iter().flatten();
-            let mut shorter = shorter.map(|(len, id)| (*id, hit.start()..hit.start() + len));
-            if let Some(found) = shorter.find(|(id, range)| permit(*id, range.clone())) {
-                return Some(found);
+            let mut candidate = Some(hit.pattern().as_usize());
+            while let Some(index) = candidate {
+                let (spelling, id) = &self.tokens[index];
+                let range = hit.start()..hit.start() + spelling.len();
+                if permit(*id, range.clone()) {
+                    return Some((*id, range));
+                }
+                candidate = self.shorter[index];
             }
             from = text.ceil_char_boundary(hit.start() + 1);
         }
     }
 }
 
+/// For each of the sorted `tokens`: the longest other one that it begins with.
+fn longest_prefixes(tokens: &[(String, u32)]) -> Vec<Option<usize>> {
+    // Those that the token at hand begins with, each longer than the one before: in sorted order they form a stack.
+    let mut open: Vec<usize> = Vec::new();
+    let mut prefixes = Vec::with_capacity(tokens.len());
+    for (index, (text, _)) in tokens.iter().enumerate() {
+        let begins_with = |other: &str| text.len() > other.len() && text.starts_with(other);
+        while open.last().is_some_and(|last| !begins_with(&tokens[*last].0)) {
+            open.pop();
+        }
+        prefixes.push(open.last().copied());
+        open.push(index);
+    }
+    prefixes
+}
+
 fn tokenizer_error(error: tokenizers::Error) -> PromptError {
     PromptError::Tokenizer(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_token_gives_way_to_the_longest_that_it_begins_with() {
+        let tokens = ["<a", "<", "<ab>", "<abc>", "<ab", "b"];
+        let tokens = tokens.iter().zip(0..).map(|(text, id)| ((*text).to_owned(), id)).collect();
+        let matcher = Matcher::new(tokens).unwrap();
+        let next = |refused: &[u32]| matcher.next("x<ab>", 0, |id, _| !refused.contains(&id));
+        assert_eq!(next(&[]), Some((2, 1..5)));
+        assert_eq!(next(&[2]), Some((4, 1..4)));
+        assert_eq!(next(&[2, 4]), Some((0, 1..3)));
+        assert_eq!(next(&[2, 4, 0]), Some((1, 1..2)));
+        assert_eq!(next(&[2, 4, 0, 1]), Some((5, 3..4)));
+        assert_eq!(next(&[2, 4, 0, 1, 5]), None);
+    }
 }

@@ -8,7 +8,10 @@ use minijinja::{
 };
 use minijinja_contrib::pycompat;
 
-use super::json;
+use super::{
+    json,
+    rewrite::{CHARGED, STORABLE, charged, storable},
+};
 
 /// An environment with the filters, functions and methods that templates expect.
 pub(crate) fn environment() -> Environment<'static> {
@@ -18,6 +21,8 @@ pub(crate) fn environment() -> Environment<'static> {
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", json::tojson);
+    environment.add_filter(STORABLE, storable);
+    environment.add_filter(CHARGED, charged);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
     // In Python a string and a mapping are sequences too: they have a length and items.
@@ -33,40 +38,17 @@ pub(crate) fn environment() -> Environment<'static> {
 /// The variable that holds what `strftime_now` calls now.
 pub(crate) const NOW: &str = "__now__";
 
-/// `{% generation %}` marks the parts that training learns from; here it is a block like `{% with %}`.
-pub(crate) fn without_generation_tags(source: &str) -> String {
-    let mut rest = source;
-    let mut out = String::with_capacity(source.len());
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at + 2);
-        out.push_str(before);
-        let name_at = tag.len() - tag.trim_start_matches(['-', '+']).trim_start().len();
-        let (opening, name) = tag.split_at(name_at);
-        let renamed =
-            [("generation", "with"), ("endgeneration", "endwith")].into_iter().find(|(from, _)| {
-                name.strip_prefix(from).is_some_and(|after| {
-                    after.trim_start().trim_start_matches(['-', '+']).starts_with("%}")
-                })
-            });
-        out.push_str(opening);
-        rest = match renamed {
-            Some((from, to)) => {
-                out.push_str(to);
-                &name[from.len()..]
-            }
-            None => name,
-        };
-    }
-    out + rest
-}
-
 /// The message of a template's `raise_exception`, carried as the source of the engine's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Raised(pub String);
 
 fn raise_exception(message: Value) -> Result<Value, Error> {
-    let raised = Raised(message.to_string());
+    // A client reads it: as much as one can bear.
+    const LONGEST: usize = 4096;
+    let mut message = message.to_string();
+    message.truncate(message.floor_char_boundary(LONGEST));
+    let raised = Raised(message);
     Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(raised))
 }
 
@@ -83,6 +65,10 @@ fn strftime_now(state: &State, format: &str) -> Result<String, Error> {
 /// Python's methods: the library's, and a few more.
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
+        Some(text) if name == "format" => {
+            check_widths(text)?;
+            pycompat::unknown_method_callback(state, value, name, args)
+        }
         Some(text) => match string_method(text, name, args) {
             Err(error) if error.kind() == ErrorKind::UnknownMethod => {
                 pycompat::unknown_method_callback(state, value, name, args)
@@ -91,6 +77,34 @@ fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Resul
         },
         None => pycompat::unknown_method_callback(state, value, name, args),
     }
+}
+
+/// Widths and precisions in the fields of a format text. The library pads to any width, whatever memory that takes.
+fn check_widths(format: &str) -> Result<(), Error> {
+    const WIDEST: usize = 4096;
+    let refuse = |what: String| Err(Error::new(ErrorKind::InvalidOperation, what));
+    let (mut depth, mut number) = (0_usize, 0_usize);
+    // An escaped {{ is no field; to read what follows it as one is only to check too much.
+    for c in format.replace("{{", "").chars() {
+        number = match (c, c.to_digit(10)) {
+            (_, Some(digit)) if depth > 0 => {
+                number.saturating_mul(10).saturating_add(digit as usize)
+            }
+            _ => 0,
+        };
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > 1 {
+            return refuse("str.format: a field within a field is not supported".to_owned());
+        }
+        if number > WIDEST {
+            return refuse(format!("str.format: a width above {WIDEST} is not supported"));
+        }
+    }
+    Ok(())
 }
 
 fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
@@ -139,18 +153,6 @@ fn strings<'a>(parts: impl IntoIterator<Item = &'a str>) -> Value {
 mod tests {
     use super::*;
 
-    #[test]
-    fn generation_tags_are_plain_blocks() {
-        assert_eq!(
-            without_generation_tags(
-                "a{%- generation -%}b{% endgeneration %}{% if generation %}{% set x = 1 %}{% endif %}"
-            ),
-            "a{%- with -%}b{% endwith %}{% if generation %}{% set x = 1 %}{% endif %}"
-        );
-        assert_eq!(without_generation_tags("no {% tag"), "no {% tag");
-    }
-
-    // The expected strings are those of Jinja2 3.1 in the environment of transformers.
     #[test]
     fn expressions_print_as_in_python() {
         for (source, text) in [

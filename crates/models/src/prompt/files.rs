@@ -7,24 +7,24 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{Error, Finding},
-    files::{read_capped, read_json_object},
+    files::{is_there, read_capped, read_json_object},
 };
 
 /// Largest `tokenizer.json`; the largest known ones have 40 MB.
 pub(crate) const MAX_TOKENIZER: Bytes = Bytes::mib(256);
 /// Largest `tokenizer_config.json`; some list thousands of added tokens.
 const MAX_CONFIG: Bytes = Bytes::mib(32);
-/// Largest chat template.
-const MAX_TEMPLATE: Bytes = Bytes::mib(4);
+/// Largest chat template; the largest known ones have 60 kB.
+const MAX_TEMPLATE: Bytes = Bytes::kib(512);
 
 /// The content of a file; `None` where there is none.
 pub(crate) fn read(path: &Path, cap: Bytes) -> Result<Option<Vec<u8>>, Error> {
-    path.exists().then(|| read_capped(path, cap)).transpose()
+    is_there(path).then(|| read_capped(path, cap)).transpose()
 }
 
 /// The JSON object in a file; empty where there is none.
 pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
-    let object = path.exists().then(|| read_json_object(path, MAX_CONFIG)).transpose()?;
+    let object = is_there(path).then(|| read_json_object(path, MAX_CONFIG)).transpose()?;
     Ok(object.unwrap_or_default())
 }
 

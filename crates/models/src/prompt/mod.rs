@@ -15,6 +15,7 @@ mod files;
 mod json;
 mod least;
 pub mod message;
+mod rewrite;
 mod sentinel;
 mod spelling;
 pub mod template;

@@ -8,12 +8,17 @@ use serde_json::{Map, Value};
 use super::{
     ChatMessage, PromptError, Rendered, Tokenizer,
     control::{ControlSet, Mark, Origin, ROLES},
-    environment::{NOW, Raised, environment, without_generation_tags},
+    environment::{NOW, Raised, environment},
     files,
+    rewrite::rewritten,
     sentinel::{Sentinels, Strength, visit_strings},
 };
 
 /// Steps that any conversation may take: one an instruction, and one for each 64 bytes that are made.
+///
+/// The engine charges nothing where it walks a nest that shares its parts (`x = [x, x]`, again and again) to compare, sort or
+/// spell it, nor where it joins lists that are themselves joined more than 32 times over. Such values grow by being
+/// named and used again, so that naming is charged for: see [`rewritten`].
 const FUEL: u64 = 2_000_000;
 /// Further steps for each byte of the conversation.
 const FUEL_PER_BYTE: u64 = 2;
@@ -22,6 +27,10 @@ const FUEL_LIMIT: u64 = 16_000_000;
 /// Stack for each step. A template can nest one value in another with every eight steps, and dropping or printing the
 /// nest recurses: at most 0.6 KiB a level (measured on printed mappings), so that 1 KiB a level is enough.
 const STACK_PER_STEP: u64 = 128;
+/// Stack for compiling any template, and further stack for each of its bytes: a chain of operators is a nest to the
+/// compiler, which recurses at every one of them (at most 1.5 KiB a byte, measured on `-` and `+` unoptimised).
+const STACK: u64 = 2 << 20;
+const STACK_PER_BYTE: u64 = 4 << 10;
 /// Bytes that any conversation may render to.
 const OUTPUT_LIMIT: u64 = 16 << 20;
 /// Further output bytes for each byte of the conversation.
@@ -97,15 +106,7 @@ impl ChatTemplate {
         sources: BTreeMap<String, String>,
         tokenizer: &Tokenizer,
     ) -> Result<ChatTemplate, PromptError> {
-        let mut environment = environment();
-        for (name, source) in &sources {
-            environment.add_template_owned(name.clone(), without_generation_tags(source)).map_err(
-                |error| PromptError::Template {
-                    name: Some(name.clone()).filter(|_| sources.len() > 1),
-                    reason: error.to_string(),
-                },
-            )?;
-        }
+        let environment = compiled(&sources)?;
         let texts: Vec<&str> = sources.values().map(String::as_str).collect();
         Ok(ChatTemplate {
             controls: ControlSet::new(tokenizer.controls(&texts))?,
@@ -147,7 +148,7 @@ impl ChatTemplate {
         let last = last.transpose()?;
         let fuel = fuel(&conversation);
         let run = Run { template: self, name, sentinels, last, options, fuel };
-        on_deep_stack(fuel, || run.render(&conversation))
+        on_deep_stack(fuel.saturating_mul(STACK_PER_STEP), || run.render(&conversation))
     }
 
     /// The source of the template that serves a plain conversation.
@@ -211,6 +212,24 @@ impl ChatTemplate {
             )),
         }
     }
+}
+
+/// An environment with every template in it.
+fn compiled(sources: &BTreeMap<String, String>) -> Result<Environment<'static>, PromptError> {
+    let bytes: usize = sources.values().map(String::len).sum();
+    let stack = (bytes as u64).saturating_mul(STACK_PER_BYTE).saturating_add(STACK);
+    on_deep_stack(stack, || {
+        let mut environment = environment();
+        for (name, source) in sources {
+            environment.add_template_owned(name.clone(), rewritten(source)).map_err(|error| {
+                PromptError::Template {
+                    name: Some(name.clone()).filter(|_| sources.len() > 1),
+                    reason: error.to_string(),
+                }
+            })?;
+        }
+        Ok(environment)
+    })
 }
 
 /// What a request brings to a template.
@@ -401,13 +420,13 @@ fn fuel(conversation: &Conversation) -> u64 {
     FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(bytes)).min(FUEL_LIMIT)
 }
 
-/// Runs `work` on a thread whose stack holds every nest that `fuel` steps can build. Untouched pages of the stack cost
-/// nothing, so that an ordinary template pays for starting a thread alone.
+/// Runs `work` on a thread with so many bytes of stack. Untouched pages of it cost nothing, so that an ordinary template
+/// pays for starting a thread alone.
 fn on_deep_stack<T: Send>(
-    fuel: u64,
+    stack: u64,
     work: impl FnOnce() -> Result<T, PromptError> + Send,
 ) -> Result<T, PromptError> {
-    let stack = usize::try_from(fuel.saturating_mul(STACK_PER_STEP)).unwrap_or(usize::MAX);
+    let stack = usize::try_from(stack).unwrap_or(usize::MAX);
     let builder = std::thread::Builder::new().name("chat-template".into()).stack_size(stack);
     std::thread::scope(|scope| {
         let thread = builder.spawn_scoped(scope, work).map_err(|error| {
@@ -445,9 +464,11 @@ fn from_files(dir: &Path) -> Result<BTreeMap<String, String>, PromptError> {
     if let Some(source) = files::read_template(&dir.join("chat_template.jinja"))? {
         sources.insert(DEFAULT.to_owned(), source);
     }
-    let Ok(entries) = std::fs::read_dir(dir.join("additional_chat_templates")) else {
+    let more = dir.join("additional_chat_templates");
+    if !crate::files::is_there(&more) {
         return Ok(sources);
-    };
+    }
+    let entries = std::fs::read_dir(&more).map_err(|error| crate::Error::io(&more, error))?;
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
         let is_template = path.extension().is_some_and(|extension| extension == "jinja");

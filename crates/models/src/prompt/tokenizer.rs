@@ -1,8 +1,9 @@
 //! The tokenizer of a checkpoint: text to tokens and back.
 
-use std::{panic::AssertUnwindSafe, path::Path, sync::Arc};
+use std::{borrow::Cow, panic::AssertUnwindSafe, path::Path, sync::Arc};
 
 use foundation::TokenId;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{AddedToken, Tokenizer as Library};
 
@@ -81,16 +82,18 @@ impl Tokenizer {
     /// # Errors
     /// [`PromptError::Tokenizer`] when the content is malformed.
     pub fn new(content: &[u8], config: &Map<String, Value>) -> Result<Tokenizer, PromptError> {
+        guarded(|| Self::build(content, config))
+            .unwrap_or_else(|| Err(PromptError::Tokenizer("the file is inconsistent".into())))
+    }
+
+    fn build(content: &[u8], config: &Map<String, Value>) -> Result<Tokenizer, PromptError> {
         let failed = |error: tokenizers::Error| PromptError::Tokenizer(error.to_string());
-        // The library panics on some malformed files; that must not take the process with it.
-        let mut library = std::panic::catch_unwind(|| Library::from_bytes(content))
-            .map_err(|_| PromptError::Tokenizer("the file is inconsistent".into()))?
-            .map_err(failed)?;
+        check_spellings(content, config)?;
+        let mut library = Library::from_bytes(content).map_err(failed)?;
         library.with_padding(None);
         library.with_truncation(None).map_err(failed)?;
         let named = named_tokens(config);
-        std::panic::catch_unwind(AssertUnwindSafe(|| complete(&mut library, config, &named)))
-            .map_err(|_| PromptError::Tokenizer("its added tokens are inconsistent".into()))?;
+        complete(&mut library, config, &named);
         let vocab = library.get_vocab(true);
         let vocab_size = vocab.values().max().map_or(0, |id| *id as usize + 1);
         Ok(Tokenizer {
@@ -116,9 +119,11 @@ impl Tokenizer {
         add_special_tokens: bool,
     ) -> Result<Vec<TokenId>, PromptError> {
         let inner = &*self.inner;
-        ids(inner
-            .added
-            .encode(&inner.library, text, add_special_tokens, &|_, token, _| !token.special))
+        ids(|| {
+            inner
+                .added
+                .encode(&inner.library, text, add_special_tokens, &|_, token, _| !token.special)
+        })
     }
 
     /// Encodes text whose author may write control tokens (an operator's raw prompt): what `transformers` makes of it.
@@ -130,7 +135,7 @@ impl Tokenizer {
         text: &str,
         add_special_tokens: bool,
     ) -> Result<Vec<TokenId>, PromptError> {
-        ids(self.inner.library.encode_fast(text, add_special_tokens))
+        ids(|| self.inner.library.encode_fast(text, add_special_tokens))
     }
 
     /// Encodes a rendered conversation: the template's control tokens become ids, those spelled by the request do not.
@@ -142,9 +147,11 @@ impl Tokenizer {
         if !rendered.is_marked() {
             return self.encode_trusted(rendered.text(), false);
         }
-        ids(inner.added.encode(&inner.library, rendered.text(), false, &|id, token, range| {
-            rendered.allows(id, token.special, &token.content, range)
-        }))
+        ids(|| {
+            inner.added.encode(&inner.library, rendered.text(), false, &|id, token, range| {
+                rendered.allows(id, token.special, &token.content, range)
+            })
+        })
     }
 
     /// A number of tokens above `limit` that `text` surely has, whoever wrote it, told without tokenizing it; `None`
@@ -167,8 +174,9 @@ impl Tokenizer {
     /// The library's own decode of all tokens at once.
     pub(crate) fn decode_jointly(&self, tokens: &[TokenId], skip_special: bool) -> String {
         let ids: Vec<u32> = tokens.iter().map(|token| token.0).collect();
-        // A decoder of the library fails on nothing that a vocabulary can hold.
-        self.inner.library.decode(&ids, skip_special).unwrap_or_default()
+        // A decoder of the library fails on nothing that the vocabulary of a consistent file can hold.
+        guarded(|| self.inner.library.decode(&ids, skip_special).unwrap_or_default())
+            .unwrap_or_default()
     }
 
     /// The vocabulary's own spelling of a token (`Ġhello`, `▁hello`, `<0x0A>`); `None` outside the vocabulary.
@@ -233,8 +241,18 @@ impl Tokenizer {
     }
 }
 
-fn ids(encoding: tokenizers::Result<tokenizers::Encoding>) -> Result<Vec<TokenId>, PromptError> {
-    let encoding = encoding.map_err(|error| PromptError::Encode(error.to_string()))?;
+/// What `work` gives; `None` if it panics. The library does on some malformed files, when they are read or when they are
+/// used; that must not take the process with it.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+fn ids(
+    encode: impl FnOnce() -> tokenizers::Result<tokenizers::Encoding>,
+) -> Result<Vec<TokenId>, PromptError> {
+    let encoding = guarded(encode)
+        .ok_or_else(|| PromptError::Encode("its definition is inconsistent".to_owned()))?
+        .map_err(|error| PromptError::Encode(error.to_string()))?;
     Ok(encoding.get_ids().iter().copied().map(TokenId).collect())
 }
 
@@ -270,6 +288,58 @@ fn named_tokens(config: &Map<String, Value>) -> Vec<(String, String)> {
         }
     }
     named
+}
+
+/// Longest spelling of an added token, in bytes. The automaton that finds such tokens takes the library time that grows with
+/// the square of their length, and every string of a request is searched for their beginnings.
+const MAX_SPELLING: usize = 4096;
+
+/// The added tokens of a `tokenizer.json`, for a look at them before the library reads it.
+#[derive(Deserialize)]
+struct Preview<'a> {
+    #[serde(borrow, default)]
+    added_tokens: Vec<Spelled<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Spelled<'a> {
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+}
+
+/// No added token is longer than [`MAX_SPELLING`], be it of `tokenizer.json` or of the configuration beside it.
+fn check_spellings(content: &[u8], config: &Map<String, Value>) -> Result<(), PromptError> {
+    // What this does not understand the library will not either, and has better words for it.
+    let preview = serde_json::from_slice::<Preview<'_>>(content).ok();
+    let own = preview.iter().flat_map(|file| &file.added_tokens).map(|token| &*token.content);
+    let named = named_tokens(config);
+    let mut configured: Vec<&str> = named.iter().map(|(_, text)| text.as_str()).collect();
+    config.values().for_each(|value| spellings(value, &mut configured));
+    match own.chain(configured).find(|text| text.len() > MAX_SPELLING) {
+        Some(text) => {
+            let start: String = text.chars().take(40).collect();
+            Err(PromptError::Tokenizer(format!(
+                "the added token {start:?}... is spelled with {} bytes, at most {MAX_SPELLING} are read",
+                text.len()
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Every spelling in `value` that has no name: strings in lists, and objects with `content` in lists and objects.
+fn spellings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(map) => match map.get("content").and_then(Value::as_str) {
+            Some(text) => found.push(text),
+            None => map.values().filter(|v| !v.is_string()).for_each(|v| spellings(v, found)),
+        },
+        Value::Array(list) => list.iter().for_each(|value| match value {
+            Value::String(text) => found.push(text),
+            other => spellings(other, found),
+        }),
+        _ => {}
+    }
 }
 
 /// Adds what the configuration knows beyond `tokenizer.json`: further added tokens, and that named tokens are special.
