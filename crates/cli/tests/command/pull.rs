@@ -66,7 +66,8 @@ fn a_pull_that_broke_off_goes_on_where_it_stopped() {
         .failed(1, &["org/name", WEIGHTS, "a new pull goes on from there"]);
     let partial = repository(&home).join(format!("blobs/{}.incomplete", sha256(&weights())));
     assert_eq!(fs::metadata(&partial).unwrap().len(), 100_000);
-    pull(&home, &hub, &[], None).done();
+    let report = pull(&home, &hub, &["--json"], None).json();
+    assert_eq!(report["downloaded_bytes"].as_u64(), Some(weights().len() as u64 - 100_000));
     let ranges: Vec<_> = hub.seen().into_iter().filter_map(|seen| seen.range).collect();
     assert_eq!(ranges, ["bytes=100000-"]);
     let snapshot = repository(&home).join("snapshots").join(COMMIT);

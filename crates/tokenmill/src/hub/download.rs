@@ -69,9 +69,12 @@ impl<'p> Pull<'p> {
         let url = self.client.file_url(self.reference, commit, &file.name);
         let identity = self.trying(&file.name, &url, |pull| pull.client.identify(&url))?;
         let blob = self.cache.blob(self.reference, &identity.etag);
-        let cached = self.bring_blob(&file.name, &url, &identity, &blob)?;
+        let received = self.bring_blob(&file.name, &url, &identity, &blob)?;
         self.cache.link(self.reference, commit, &file.name, &identity.etag)?;
-        *(if cached { &mut self.cached } else { &mut self.downloaded }) += identity.bytes;
+        self.downloaded += received.unwrap_or(0);
+        // A transfer that began anew brought more than the file holds.
+        self.cached += identity.bytes.saturating_sub(received.unwrap_or(0));
+        let cached = received.is_none();
         self.tell(PullEvent::Done { file: file.name.clone(), bytes: identity.bytes, cached })
     }
 
@@ -86,28 +89,29 @@ impl<'p> Pull<'p> {
         })
     }
 
-    /// Makes the blob be there; says whether it was already.
+    /// Makes the blob be there; gives the bytes that came over the network, `None` if it was there already.
     fn bring_blob(
         &mut self,
         file: &str,
         url: &str,
         identity: &Identity,
         blob: &Path,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<u64>, Error> {
         if is_whole(blob, identity) {
-            return Ok(true);
+            return Ok(None);
         }
         let (cache, reference) = (self.cache.clone(), self.reference);
         let _lock = cache.lock(reference, &identity.etag, || {
             self.tell(PullEvent::Waiting { file: file.to_owned() })
         })?;
         if is_whole(blob, identity) {
-            return Ok(true);
+            return Ok(None);
         }
         let mut partial = Partial::open(file, blob, identity.clone())?;
         self.trying(file, url, |pull| pull.transfer(url, &mut partial))?;
+        let received = partial.received;
         partial.complete(blob)?;
-        Ok(false)
+        Ok(Some(received))
     }
 
     /// One try to bring the rest of a file.
@@ -184,7 +188,10 @@ struct Partial {
     path: PathBuf,
     file: File,
     identity: Identity,
+    /// Bytes of the file that are there.
     bytes: u64,
+    /// Bytes that came since it was opened.
+    received: u64,
     checksum: Checksum,
 }
 
@@ -205,7 +212,7 @@ impl Partial {
             bytes = 0;
         }
         checksum.read_all(&mut file).map_err(failed)?;
-        Ok(Partial { name: name.to_owned(), path, file, identity, bytes, checksum })
+        Ok(Partial { name: name.to_owned(), path, file, identity, bytes, received: 0, checksum })
     }
 
     fn restart(&mut self) -> Result<(), Error> {
@@ -227,6 +234,7 @@ impl Partial {
         self.file.write_all(chunk).map_err(|source| self.failed(source))?;
         self.checksum.update(chunk);
         self.bytes = total;
+        self.received += chunk.len() as u64;
         Ok(())
     }
 
