@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, fmt::Write as _, io, path::PathBuf};
 
-use server::settings::SettingsError;
+use server::settings::{OptionSpec, SettingsError};
 use tokenmill::hub;
 
 /// How the program ends.
@@ -36,9 +36,14 @@ pub enum Error {
     /// Settings that do not read: all of them.
     #[error("{}", one_a_line(.0))]
     Settings(Vec<SettingsError>),
-    /// A report that was printed says that the model cannot be run.
-    #[error("no backend of this build can run {0}")]
-    CannotRun(String),
+    /// A report that was printed says that the model cannot be run, and why.
+    #[error("{reference} cannot be run: {reason}")]
+    CannotRun {
+        /// What was asked for.
+        reference: String,
+        /// Whose fault it is.
+        reason: String,
+    },
     /// Part of what was asked for failed; the report that was printed says what.
     #[error("{0}")]
     Partly(String),
@@ -106,7 +111,7 @@ impl Error {
                 tokenmill::Error::InvalidRequest { .. } | tokenmill::Error::InvalidOption { .. },
             )
             | Error::Pull { source: hub::Error::Reference(_), .. } => Exit::Usage,
-            Error::CannotRun(_)
+            Error::CannotRun { .. }
             | Error::Pull {
                 source: hub::Error::NotFound { .. } | hub::Error::NoWeights { .. },
                 ..
@@ -125,12 +130,20 @@ impl Error {
 
     /// The error and its causes, each once.
     pub fn sentence(&self) -> String {
-        let mut text = self.to_string();
+        let mut text = match self {
+            // Its user knows the option as a flag.
+            Error::Library(tokenmill::Error::InvalidOption { option, message }) => {
+                let flag = server::option_of_field(option).map(OptionSpec::flag);
+                format!("{}: {message}", flag.as_deref().unwrap_or(option))
+            }
+            error => error.to_string(),
+        };
         let mut cause = self.source();
         while let Some(error) = cause {
             let line = error.to_string();
-            if !text.contains(&line) {
-                let _ = write!(text, ": {line}");
+            let new = not_said(&text, &line);
+            if !text.contains(new) {
+                let _ = write!(text, ": {new}");
             }
             cause = error.source();
         }
@@ -155,6 +168,14 @@ impl Error {
             Error::Remote { .. } => "check the address and that the server is running",
             _ => return None,
         })
+    }
+}
+
+/// `line` without the beginning that `text` ended with: a path that both name.
+fn not_said<'l>(text: &str, line: &'l str) -> &'l str {
+    match line.split_once(": ") {
+        Some((start, rest)) if !rest.is_empty() && text.ends_with(&format!(" {start}")) => rest,
+        _ => line,
     }
 }
 
@@ -187,6 +208,12 @@ mod tests {
             source: io::Error::new(io::ErrorKind::NotFound, "no such file"),
         };
         assert_eq!(Error::Library(inner).sentence(), "/y: no such file");
+    }
+
+    #[test]
+    fn what_the_text_ended_with_is_not_said_again() {
+        assert_eq!(not_said("loading fixtures", "fixtures: no config.json"), "no config.json");
+        assert_eq!(not_said("loading fixtures", "other: no config.json"), "other: no config.json");
     }
 
     #[test]

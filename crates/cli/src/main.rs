@@ -5,6 +5,7 @@
 
 mod answer;
 mod args;
+mod bounded;
 mod chat;
 mod commands;
 mod environment;
@@ -18,15 +19,13 @@ mod settings;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::{args::Arguments, error::Exit, output::Output};
 
 /// Version and commit of this build.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::read();
     let output = Output::new(arguments.quiet);
     let exit = match commands::dispatch(arguments, &output) {
         Ok(()) => Exit::Done,

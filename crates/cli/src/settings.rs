@@ -1,21 +1,31 @@
 //! Settings in effect: flags, `TOKENMILL_*` variables and the file named by `--config`.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
-use server::settings::{Resolved, Settings};
+use server::settings::{Resolved, Settings, SettingsFile};
 use tokenmill::{Library, LibraryOptions, ModelOptions, Origin, Setting};
 
-use crate::{environment, error::Error};
+use crate::{
+    bounded::{self, MAX_SETTINGS},
+    environment,
+    error::Error,
+};
 
 /// Resolves every setting; `flags` are those given on the command line.
 pub fn resolve(flags: BTreeMap<String, String>) -> Result<Resolved, Error> {
-    let config = flags.get("config").cloned().or_else(|| environment::text("TOKENMILL_CONFIG"));
-    let file = config.map(read_file).transpose()?;
-    Settings::resolve(flags, environment::tokenmill(), file.as_deref()).map_err(Error::Settings)
+    let flag = flags.get("config").map(|path| (path.clone(), "flag --config"));
+    let variable = || Some((environment::text("TOKENMILL_CONFIG")?, "variable TOKENMILL_CONFIG"));
+    let file = flag.or_else(variable).map(|(path, place)| read_file(path, place)).transpose()?;
+    let file = file.as_ref().map(|(path, text)| SettingsFile { path, text });
+    Settings::resolve(flags, environment::tokenmill(), file).map_err(Error::Settings)
 }
 
-fn read_file(path: String) -> Result<String, Error> {
-    fs::read_to_string(&path).map_err(|source| Error::file(path, source))
+/// The file at `path`, which `place` names, and its text.
+fn read_file(path: String, place: &str) -> Result<(String, String), Error> {
+    match bounded::read_file(&path, MAX_SETTINGS) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(Error::Usage(format!("{place}: {path}: {error}"))),
+    }
 }
 
 /// A library on the device that the settings name.

@@ -129,7 +129,7 @@ fn number<T: TryFrom<u64> + Default>(settings: &Resolved, name: &str) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Kind, OPTIONS, Scope, Settings};
+    use crate::settings::{Kind, OPTIONS, Scope, Settings, SettingsFile};
 
     fn resolve(flags: &[(&str, &str)]) -> Resolved {
         let flags = flags.iter().map(|(name, text)| (name.to_string(), text.to_string()));
@@ -189,7 +189,12 @@ mod tests {
             assert_eq!(variable.why, format!("variable {}", option.env()));
             assert_eq!(option_of_field(field), Some(option));
         }
-        let file = Settings::resolve(Default::default(), [], Some("threads = 2")).unwrap();
+        let file = Settings::resolve(
+            Default::default(),
+            [],
+            Some(SettingsFile { path: "mill.toml", text: "threads = 2" }),
+        )
+        .unwrap();
         let threads = &model_options(&file).provenance["threads"];
         assert_eq!(*threads, Provenance::new(Origin::Given, "key threads of the settings file"));
     }

@@ -79,7 +79,8 @@ impl ServerState {
         if inner.stage == Stage::Draining {
             return;
         }
-        inner.models = models.into_iter().map(|model| self.name(model)).collect();
+        let only = models.len() == 1;
+        inner.models = models.into_iter().map(|model| self.name(model, only)).collect();
         inner.stage = Stage::Ready;
     }
 
@@ -124,10 +125,11 @@ impl ServerState {
         }
     }
 
-    fn name(&self, model: Model) -> ServedModel {
+    /// The only model goes by all names that were given; each of several was loaded under its own.
+    fn name(&self, model: Model, only: bool) -> ServedModel {
         let names = match &self.options.served_names[..] {
-            [] => vec![model.id().0.clone()],
-            names => names.to_vec(),
+            names if only && !names.is_empty() => names.to_vec(),
+            _ => vec![model.id().0.clone()],
         };
         ServedModel { model, names, loaded_at: unix_seconds() }
     }

@@ -1,6 +1,9 @@
 //! Everything that can go wrong, sorted by who can do something about it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use foundation::ModelId;
 use models::prompt::PromptError;
@@ -91,7 +94,7 @@ pub enum Error {
         message: String,
     },
     /// The checkpoint could not be loaded. The text lists every finding.
-    #[error("loading {}: {source}", .path.display())]
+    #[error("loading {}: {}", .path.display(), without_path(.source, .path))]
     Load {
         /// The checkpoint.
         path: PathBuf,
@@ -197,5 +200,14 @@ impl Error {
 
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Error::InvalidRequest { field: field.into(), message: message.into() }
+    }
+}
+
+/// What went wrong, without the path in front where the text begins with it.
+fn without_path(source: &LoadError, path: &Path) -> String {
+    let text = source.to_string();
+    match text.strip_prefix(&format!("{}: ", path.display())) {
+        Some(rest) => rest.to_owned(),
+        None => text,
     }
 }

@@ -1,8 +1,13 @@
 //! Loading: from a manifest to a model that answers.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
 
-use foundation::model::ModelManifest;
+use foundation::{Bytes, model::ModelManifest};
 use models::{
     Checkpoint,
     generation::GenerationDefaults,
@@ -22,6 +27,8 @@ use crate::{
     settings::{Loaded, Setting},
 };
 
+/// Longest chat template, in bytes.
+const MAX_TEMPLATE: u64 = 1 << 20;
 /// Most threads for a backend that computes on the host: beyond any such machine, and few enough to start at once.
 const MAX_THREADS: usize = 1024;
 
@@ -167,12 +174,22 @@ impl TextFiles {
 }
 
 fn read_template(file: &Path, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
-    let source =
-        fs::read_to_string(file).map_err(|source| Error::File { path: file.to_owned(), source })?;
-    ChatTemplate::new(&source, tokenizer).map_err(|error| Error::InvalidOption {
+    let failed = |reason: String| Error::InvalidOption {
         option: "chat_template",
-        message: error.to_string(),
-    })
+        message: format!("{}: {reason}", file.display()),
+    };
+    let source = template_source(file).map_err(|error| failed(error.to_string()))?;
+    ChatTemplate::new(&source, tokenizer).map_err(|error| failed(error.to_string()))
+}
+
+/// Not more than a template can have: the file may be a device that never ends.
+fn template_source(file: &Path) -> io::Result<String> {
+    let mut source = String::new();
+    File::open(file)?.take(MAX_TEMPLATE + 1).read_to_string(&mut source)?;
+    if source.len() as u64 > MAX_TEMPLATE {
+        return Err(io::Error::other(format!("more than {}", Bytes(MAX_TEMPLATE))));
+    }
+    Ok(source)
 }
 
 fn load_error(path: &Path, source: LoadError) -> Error {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub use bench::{
     BenchArgs, BenchCommand, LatencyArgs, LoadArgs, ServeLoadArgs, Target, ThroughputArgs,
 };
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 pub use loading::SyntheticFlags;
 pub use sampling::SamplingFlags;
@@ -36,6 +36,24 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// Reads the command line; what does not read ends the program.
+    pub fn read() -> Self {
+        let command = taking_negative_numbers(Self::command());
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// A negative number is the value of the flag before it: whoever checks the value says what is wanted.
+fn taking_negative_numbers(command: Clap) -> Clap {
+    command
+        .mut_args(|arg| {
+            let takes = !arg.is_positional() && arg.get_action().takes_values();
+            if takes { arg.allow_negative_numbers(true) } else { arg }
+        })
+        .mut_subcommands(taking_negative_numbers)
 }
 
 /// What to do.
@@ -189,13 +207,28 @@ fn template_argument(text: &str) -> Result<(String, serde_json::Value), String> 
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_negative_number_is_a_value_whatever_the_flag() {
+        let read = |words: &[&str]| {
+            let command = taking_negative_numbers(Arguments::command());
+            let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
+            Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())
+        };
+        for flag in ["--temperature", "--min-p", "--max-queue", "--kv-memory", "--config"] {
+            let read = read(&["tokenmill", "run", "x", flag, "-1"]);
+            assert!(read.is_ok(), "{flag}: {read:?}");
+        }
+        for (flag, wanted) in [("--seed", "0 to 18446744073709551615"), ("-n", "at least 1")] {
+            let error = read(&["tokenmill", "run", "x", flag, "-1"]).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
+        }
     }
 
     #[test]

@@ -24,16 +24,16 @@ pub struct SamplingFlags {
     #[arg(long, value_name = "X")]
     pub repetition_penalty: Option<f32>,
     /// Subtract X from a token's logit for each time it was generated
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub frequency_penalty: Option<f32>,
     /// Subtract X from the logit of every token that was generated
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub presence_penalty: Option<f32>,
     /// Same seed, same prompt: same answer
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = seed)]
     pub seed: Option<u64>,
     /// Most tokens of an answer
-    #[arg(long, short = 'n', value_name = "TOKENS")]
+    #[arg(long, short = 'n', value_name = "TOKENS", value_parser = at_least_one)]
     pub max_tokens: Option<u32>,
     /// Tokens before which the answer does not end
     #[arg(long, value_name = "TOKENS")]
@@ -107,6 +107,15 @@ impl SamplingFlags {
         let optional = optional.into_iter().filter_map(|(key, value)| Some((key, value?)));
         optional.chain(stops).chain(ids).collect()
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("wanted a whole number from 0 to {}", u64::MAX))
+}
+
+fn at_least_one(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "wanted a whole number of at least 1".to_owned())
 }
 
 /// The first line of a command-line error, without its label.

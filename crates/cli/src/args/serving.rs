@@ -43,7 +43,7 @@ impl Part for ModelScope {
     const HEADING: &'static str = "Loading";
 
     fn has(option: &OptionSpec) -> bool {
-        option.scope == Scope::Model
+        matches!(option.scope, Scope::Model | Scope::Program)
     }
 }
 
@@ -109,18 +109,38 @@ fn flag(option: &OptionSpec) -> Arg {
     let arg = Arg::new(option.name).long(option.name).help(help(option));
     match option.kind {
         Kind::Switch => arg.action(ArgAction::SetTrue),
-        Kind::List => arg.action(ArgAction::Append).value_name("TEXT[,TEXT]"),
+        Kind::List => arg.action(ArgAction::Append).value_name(value_name(option)),
         Kind::Choice(words) => {
-            arg.value_parser(PossibleValuesParser::new(words)).value_name("CHOICE")
+            arg.value_parser(PossibleValuesParser::new(words)).value_name(value_name(option))
         }
-        Kind::Text => arg.value_name("TEXT"),
-        Kind::Count { .. } => arg.value_name(match option.unit {
+        // A negative number with a unit is none to the parser of the command line.
+        Kind::Bytes => arg.allow_hyphen_values(true).value_name(value_name(option)),
+        _ => arg.value_name(value_name(option)),
+    }
+}
+
+/// What stands for the value in help: what it means, where that says more than its form.
+fn value_name(option: &OptionSpec) -> &'static str {
+    match (option.name, option.kind) {
+        ("config" | "chat-template", _) => "FILE",
+        ("host", _) => "ADDRESS",
+        ("port", _) => "PORT",
+        ("device", _) => "DEVICE",
+        ("log-level", _) => "LEVEL",
+        ("log-format", _) => "FORMAT",
+        ("served-model-name", _) => "NAME[,NAME]",
+        ("api-key" | "ignore-config-key", _) => "KEY[,KEY]",
+        ("cors-origin", _) => "ORIGIN[,ORIGIN]",
+        (_, Kind::List) => "TEXT[,TEXT]",
+        (_, Kind::Choice(_)) => "CHOICE",
+        (_, Kind::Count { .. }) => match option.unit {
             "tokens" => "TOKENS",
             "sequences" => "SEQUENCES",
             _ => "COUNT",
-        }),
-        Kind::Bytes => arg.value_name("BYTES"),
-        Kind::Seconds => arg.value_name("SECONDS"),
+        },
+        (_, Kind::Bytes) => "BYTES",
+        (_, Kind::Seconds) => "SECONDS",
+        (_, Kind::Text | Kind::LogFilter | Kind::Switch) => "TEXT",
     }
 }
 
@@ -166,6 +186,7 @@ mod tests {
             let value = match option.kind {
                 Kind::Switch => None,
                 Kind::Choice(words) => Some(words[0]),
+                Kind::LogFilter => Some("info"),
                 _ => Some("1"),
             };
             words.extend(value.map(str::to_owned));

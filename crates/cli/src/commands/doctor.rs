@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use serde::Serialize;
-use server::settings::{OPTIONS, Settings};
+use server::settings::OPTIONS;
 use tokenmill::{Bytes, config::Environment};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     error::Error,
     machine,
     output::{BAD, BOLD, GOOD, Output, WARN},
+    settings,
 };
 
 /// How a finding is to be taken.
@@ -51,7 +52,7 @@ pub fn doctor(args: DoctorArgs, output: &Output) -> Result<(), Error> {
     let mut checks = vec![Check::ok("version", crate::VERSION), processor(), memory(), gpu()];
     checks.push(cache(&Environment::of_process()));
     checks.extend(variables());
-    checks.extend(settings());
+    checks.extend(wrong_settings());
     if args.json {
         output.json(&checks)?;
     } else {
@@ -166,12 +167,15 @@ fn variables() -> Vec<Check> {
     checks
 }
 
-/// `TOKENMILL_*` variables that every command would refuse.
-fn settings() -> Vec<Check> {
-    let resolved = Settings::resolve(Default::default(), environment::tokenmill(), None);
-    let wrong = resolved.err().unwrap_or_default();
-    let hint = "every command stops at it; unset or mend the variable";
-    wrong.iter().map(|error| Check::fail("settings", error.to_string(), hint)).collect()
+/// `TOKENMILL_*` variables, and keys of the file that one of them names, that would be refused.
+fn wrong_settings() -> Vec<Check> {
+    let hint = "run, serve, inspect, pull and bench stop at it";
+    let fail = |text: String| Check::fail("settings", text, hint);
+    match settings::resolve(Default::default()) {
+        Ok(_) => Vec::new(),
+        Err(Error::Settings(wrong)) => wrong.iter().map(|error| fail(error.to_string())).collect(),
+        Err(error) => vec![fail(error.sentence())],
+    }
 }
 
 #[cfg(test)]

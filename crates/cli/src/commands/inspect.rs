@@ -28,7 +28,18 @@ pub fn inspect(args: InspectArgs, verbosity: Verbosity, output: &Output) -> Resu
             output.line(line)?;
         }
     }
-    if report.runs() { Ok(()) } else { Err(Error::CannotRun(args.model)) }
+    if report.runs() {
+        return Ok(());
+    }
+    Err(Error::CannotRun { reference: args.model, reason: obstacle(&report) })
+}
+
+/// In a few words what the report told at length.
+fn obstacle(report: &InspectReport) -> String {
+    match &report.findings[..] {
+        [] => "no backend of this build can".to_owned(),
+        findings => format!("{} wrong with the checkpoint", things(findings)),
+    }
 }
 
 fn lines(report: &InspectReport) -> Vec<String> {

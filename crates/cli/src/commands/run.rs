@@ -1,6 +1,6 @@
 //! `tokenmill run`: a chat at the terminal, or one answer.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 
 use tokenmill::{ChatMessage, ChatOptions, Library, LibraryOptions, Model};
 
@@ -8,6 +8,7 @@ use super::Verbosity;
 use crate::{
     answer::{self, Show},
     args::RunArgs,
+    bounded::{self, MAX_STDIN},
     chat,
     error::Error,
     interrupt::Interrupts,
@@ -103,14 +104,9 @@ fn join(prompt: &str, input: &str) -> String {
 }
 
 fn read_stdin() -> Result<String, Error> {
-    let mut bytes = Vec::new();
-    io::stdin()
-        .lock()
-        .read_to_end(&mut bytes)
-        .map_err(|source| Error::io("reading standard input", source))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Error::Usage(format!("standard input is not UTF-8: the byte at {at} begins no character"))
+    bounded::read(io::stdin().lock(), MAX_STDIN).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => Error::Usage(format!("standard input: {error}")),
+        _ => Error::io("reading standard input", error),
     })
 }
 

@@ -5,7 +5,7 @@ use server::{
     Ending, Server, ServerOptions,
     settings::{Resolved, Scope},
 };
-use tokenmill::{Library, Model};
+use tokenmill::{Library, Model, ModelOptions};
 use tokio::{runtime::Runtime, sync::oneshot, task::JoinHandle};
 
 use super::Verbosity;
@@ -25,17 +25,22 @@ pub fn serve(args: ServeArgs, verbosity: Verbosity, output: &Output) -> Result<(
     logging::start(&resolved, "info", verbosity)?;
     let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
     let library = settings::library(&resolved)?;
-    let output = *output;
-    // What holds of a model's settings is known once it is loaded, and told then.
-    for line in resolved.describe(|option| option.scope != Scope::Model).lines() {
-        output.note(format_args!("{DIM}{line}{DIM:#}"));
+    let names = names(&args.models, resolved.list("served-model-name"))?;
+    for reference in &args.models {
+        library.resolve(reference)?;
     }
+    let output = *output;
     let ending = runtime.block_on(async {
         // Bound before the models are loaded: a port that is taken is told at once.
         let server = Server::bind(ServerOptions::from_settings(&resolved)).await?;
+        // What holds of a model's settings is known once it is loaded, and told then.
+        for line in resolved.describe(|option| option.scope != Scope::Model).lines() {
+            output.note(format_args!("{DIM}{line}{DIM:#}"));
+        }
+        let models = args.models.into_iter().zip(names).collect();
         let signals = server::termination_signals()
             .map_err(|source| Error::io("listening for signals", source))?;
-        serve_models(server, signals, library, args.models, resolved, output).await
+        serve_models(server, signals, library, models, resolved, output).await
     });
     // A load that is still under way must not hold the exit up.
     runtime.shutdown_background();
@@ -45,18 +50,43 @@ pub fn serve(args: ServeArgs, verbosity: Verbosity, output: &Output) -> Result<(
     }
 }
 
+/// The id of each model, where names were given. The only model keeps its own: its names are aliases.
+fn names(models: &[String], given: &[String]) -> Result<Vec<Option<String>>, Error> {
+    if let Some((index, name)) = repeated(given) {
+        let text = format!("--served-model-name: {name} is there twice (number {})", index + 1);
+        return Err(Error::Usage(text));
+    }
+    match (models.len(), given.len()) {
+        (1, _) => Ok(vec![None]),
+        (count, 0) => match repeated(models) {
+            None => Ok(vec![None; count]),
+            Some((_, model)) => Err(Error::Usage(format!(
+                "{model} is to be served twice: give each model a name with --served-model-name"
+            ))),
+        },
+        (count, names) if count == names => Ok(given.iter().cloned().map(Some).collect()),
+        (count, names) => Err(Error::Usage(format!(
+            "--served-model-name gives {names} names for {count} models: with several models each needs exactly one"
+        ))),
+    }
+}
+
+/// The first text that stands before already.
+fn repeated(texts: &[String]) -> Option<(usize, &String)> {
+    texts.iter().enumerate().find(|(index, text)| texts[..*index].contains(text))
+}
+
 /// Serves while the models are loaded (requests hear that they come), then with them.
 async fn serve_models(
     server: Server,
     signals: impl Stream<Item = ()> + Send + Unpin,
     library: Library,
-    references: Vec<String>,
+    models: Vec<(String, Option<String>)>,
     resolved: Resolved,
     output: Output,
 ) -> Result<Ending, Error> {
     let (address, state) = (server.address(), server.state());
-    let loading =
-        tokio::task::spawn_blocking(move || load(&library, &references, &resolved, &output));
+    let loading = tokio::task::spawn_blocking(move || load(&library, &models, &resolved, &output));
     let ready = async {
         let models = loading.await.map_err(|error| Error::io("loading", error.into()))??;
         tell_models(&models, &output);
@@ -76,18 +106,18 @@ async fn serve_models(
 
 fn load(
     library: &Library,
-    references: &[String],
+    models: &[(String, Option<String>)],
     resolved: &Resolved,
     output: &Output,
 ) -> Result<Vec<Model>, Error> {
     // Ctrl-C ends the server itself; here nothing needs to listen for it.
     let interrupts = Interrupts::default();
-    let load = |reference: &String| {
+    let load = |(reference, name): &(String, Option<String>)| {
         let mut progress = Progress::new(output, &interrupts);
-        let options = settings::model_options(resolved);
+        let options = ModelOptions { id: name.clone(), ..settings::model_options(resolved) };
         Ok(library.load(reference, options, &mut |event| progress.loading(event))?)
     };
-    references.iter().map(load).collect()
+    models.iter().map(load).collect()
 }
 
 /// What holds for each model, and why.
@@ -137,5 +167,27 @@ impl Background {
         // It fails only when the server has ended already.
         let _ = self.stop.send(());
         let _ = self.serving.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    fn named(models: &[&str], given: &[&str]) -> Result<Vec<Option<String>>, String> {
+        let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect::<Vec<_>>();
+        names(&texts(models), &texts(given)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn several_models_need_a_name_each_or_none() {
+        let (a, b) = (Some("a".to_owned()), Some("b".to_owned()));
+        assert_eq!(named(&["x"], &["a", "b"]), Ok(vec![None]));
+        assert_eq!(named(&["x", "y"], &[]), Ok(vec![None, None]));
+        assert_eq!(named(&["x", "x"], &["a", "b"]), Ok(vec![a, b]));
+        let counts = named(&["x", "y"], &["a", "b", "c"]).unwrap_err();
+        assert!(counts.contains("3 names for 2 models"), "{counts}");
+        assert!(named(&["x", "y"], &["a", "a"]).is_err());
+        assert!(named(&["x", "x"], &[]).unwrap_err().contains("twice"));
     }
 }

@@ -237,7 +237,8 @@ fn everything_wrong_is_told_at_once() {
     let findings = report["findings"].to_string();
     assert!(findings.contains("model-00002-of-00003.safetensors"), "{findings}");
     assert!(findings.contains("model-00003-of-00003.safetensors"), "{findings}");
-    assert!(ran.stderr.contains("no backend"), "{ran:?}");
+    assert!(ran.stderr.contains("wrong with the checkpoint"), "{ran:?}");
+    assert!(!ran.stderr.contains("no backend"), "{ran:?}");
     let table = home.run(&["inspect", text(model.path())]);
     assert_eq!(table.code, 3);
     assert!(table.stdout.contains("model-00002"), "{table:?}");

@@ -228,3 +228,32 @@ fn every_fixture_answers() {
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{name}: {ran:?}");
     }
 }
+
+#[test]
+fn values_out_of_range_are_told_with_the_range() {
+    let home = Home::new();
+    let model = llama();
+    for (flag, value, words) in [
+        ("--temperature", "-1", "temperature"),
+        ("--min-p", "-3", "min_p"),
+        ("--seed", "-1", "0 to 18446744073709551615"),
+        ("-n", "0", "at least 1"),
+    ] {
+        let ran = home.run(&["run", &model, "-p", "hi", flag, value]);
+        ran.failed(2, &[words, value]);
+        assert!(!ran.stderr.contains("unexpected argument"), "{ran:#?}");
+    }
+}
+
+#[test]
+fn input_that_never_ends_is_refused() {
+    let home = Home::new();
+    let model = llama();
+    let mut command = home.command(&["run", &model]);
+    command.stdin(fs::File::open("/dev/zero").unwrap());
+    crate::support::ran(command.output().unwrap()).failed(2, &["standard input: more than 64"]);
+    for (template, words) in [("/dev/zero", "more than 1.0 MiB"), ("/nope", "No such file")] {
+        let ran = home.run(&["run", &model, "-p", "hi", "--chat-template", template]);
+        ran.failed(2, &["--chat-template: ", template, words]);
+    }
+}

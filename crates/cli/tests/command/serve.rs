@@ -145,10 +145,10 @@ fn another_server_can_be_measured() {
 #[test]
 fn wrong_settings_are_told_all_at_once() {
     let home = Home::new();
-    let ran = home.run(&["serve", &llama(), "--port", "eighty", "--max-queue", "-1"]);
-    assert_eq!(ran.code, 2, "{ran:?}");
     let ran = home.run(&["serve", &llama(), "--port", "eighty", "--max-body", "many"]);
     ran.failed(2, &["--port is \"eighty\"", "--max-body is \"many\""]);
+    let ran = home.run(&["serve", &llama(), "--max-queue", "-1", "--kv-memory", "-1GiB"]);
+    ran.failed(2, &["--max-queue is \"-1\"; wanted a whole number", "--kv-memory is \"-1GiB\""]);
     home.run(&["serve"]).failed(2, &["MODEL"]);
     let ran = home.run(&["serve", "/no/such/model", "--port", "0", "-q"]);
     assert_eq!(ran.code, 3, "{ran:?}");
@@ -160,6 +160,54 @@ fn a_port_that_is_taken_is_told_before_anything_is_loaded() {
     let home = Home::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let ran = home.run(&["serve", "/no/such/model", "--port", &port, "-q"]);
+    let ran = home.run(&["serve", &llama(), "--port", &port]);
     ran.failed(1, &["cannot listen", &port]);
+}
+
+#[test]
+fn every_model_is_looked_for_before_anything_is_loaded_or_told() {
+    let home = Home::new();
+    let ran = home.run(&["serve", &llama(), "/no/such/model", "--port", "0"]);
+    ran.failed(3, &["/no/such/model does not exist"]);
+}
+
+#[test]
+fn several_models_have_a_name_each() {
+    let home = Home::new();
+    let model = llama();
+    let names = ["--served-model-name", "first,second", "--max-model-len", "64"];
+    let serving = Serving::start(&home, &[&[&*model, &*model][..], &names].concat());
+    for name in ["first", "second"] {
+        let model = serving.get(&format!("/v1/models/{name}"), "");
+        assert!(model.starts_with("HTTP/1.1 200") && model.contains(name), "{model}");
+    }
+    assert!(!serving.get("/v1/models", "").contains("\"llama\""));
+    assert_eq!(serving.end(), Some(0));
+    let ran = home.run(&["serve", &model, &model, "--served-model-name", "one"]);
+    ran.failed(2, &["1 names for 2 models"]);
+}
+
+#[test]
+fn a_settings_file_that_is_wrong_is_named() {
+    let home = Home::new();
+    let config = home.path().join("mill.toml");
+    std::fs::write(&config, "port = \"3\"\n").unwrap();
+    let config = config.to_str().unwrap();
+    for command in ["serve", "run"] {
+        let ran = home.run(&[command, &llama(), "--config", config]);
+        ran.failed(2, &["key port of ", "mill.toml is the text \"3\"; wanted"]);
+        home.run(&[command, "x", "--config", "/nope.toml"])
+            .failed(2, &["flag --config: /nope.toml: No such file"]);
+        home.run(&[command, "x", "--config", "/dev/zero"]).failed(2, &["more than 1.0 MiB"]);
+        home.run(&[command, "x", "--log-level", "loud"])
+            .failed(2, &["--log-level is \"loud\"", "off, error, warn, info, debug, trace"]);
+    }
+    let doctor = |path| {
+        let mut command = home.command(&["doctor"]);
+        crate::support::ran(command.env("TOKENMILL_CONFIG", path).output().unwrap())
+    };
+    let (wrong, absent) = (doctor(config), doctor("/nope.toml"));
+    assert!(wrong.code == 1 && wrong.stdout.contains("key port of "), "{wrong:#?}");
+    assert!(absent.code == 1 && absent.stdout.contains("/nope.toml: No such"), "{absent:#?}");
+    assert!(absent.stdout.contains("run, serve, inspect, pull and bench stop"), "{absent:#?}");
 }

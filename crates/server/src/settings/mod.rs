@@ -11,6 +11,6 @@ mod resolve;
 mod table;
 mod value;
 
-pub use resolve::{Effective, Resolved, Settings, SettingsError, Source};
+pub use resolve::{Effective, Resolved, Settings, SettingsError, SettingsFile, Source};
 pub use table::{OPTIONS, OptionSpec, Scope, find};
 pub use value::{Kind, Value};

@@ -51,33 +51,50 @@ pub enum SettingsError {
         suggestion: Option<String>,
     },
     /// A value that does not read.
-    #[error("{place} is {seen:?}; wanted {wanted}")]
+    #[error("{place} is {seen}; wanted {wanted}")]
     Invalid {
         /// Which setting, as written.
         place: String,
-        /// The text found (hidden for secrets).
+        /// What was found, in quotes if it is a text (hidden for secrets).
         seen: String,
         /// What would do.
         wanted: String,
     },
     /// The file is no TOML.
-    #[error("the settings file does not parse: {0}")]
-    File(String),
+    #[error("{path} does not parse: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// Where, and why.
+        reason: String,
+    },
     /// The option has no place in the file.
-    #[error("key {0} cannot be set in the settings file; use its flag or variable")]
-    NotInFile(String),
+    #[error("{place} cannot be set there; use its flag or variable")]
+    NotInFile {
+        /// The key and its file.
+        place: String,
+    },
+}
+
+/// A file with settings: where it lies, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingsFile<'a> {
+    /// As its user named it; errors do so, too.
+    pub path: &'a str,
+    /// TOML.
+    pub text: &'a str,
 }
 
 impl Settings {
     /// Resolves every option of the table.
     ///
     /// `flags` maps option names (without dashes in front) to texts, lists joined by commas; `env` is the whole
-    /// environment, of which only `TOKENMILL_*` is looked at; `file` is the text of the TOML file. All findings are
-    /// reported, not only the first.
+    /// environment, of which only `TOKENMILL_*` is looked at, and of that only what is not empty; `file` is the TOML file.
+    /// All findings are reported, not only the first.
     pub fn resolve(
         flags: BTreeMap<String, String>,
         env: impl IntoIterator<Item = (String, String)>,
-        file: Option<&str>,
+        file: Option<SettingsFile<'_>>,
     ) -> Result<Resolved, Vec<SettingsError>> {
         let mut errors = Vec::new();
         let mut found: BTreeMap<&str, (Value, Source)> = BTreeMap::new();
@@ -222,7 +239,14 @@ struct Given {
 
 impl Given {
     fn invalid(self, wanted: String) -> SettingsError {
-        let seen = if self.option.secret { "(hidden)".to_owned() } else { self.text };
+        let seen =
+            if self.option.secret { "(hidden)".to_owned() } else { format!("{:?}", self.text) };
+        self.found(seen, wanted)
+    }
+
+    /// With what was `seen` as its place spells it.
+    fn found(self, seen: String, wanted: String) -> SettingsError {
+        let seen = if self.option.secret { "(hidden)".to_owned() } else { seen };
         SettingsError::Invalid { place: self.place, seen, wanted }
     }
 }
@@ -258,7 +282,8 @@ fn read_env(
 ) -> Vec<Given> {
     let mut given = Vec::new();
     for (name, text) in env {
-        if !name.starts_with(ENV_PREFIX) {
+        // Scripts pass variables on that may be empty: that says nothing.
+        if !name.starts_with(ENV_PREFIX) || text.is_empty() {
             continue;
         }
         let place = format!("variable {name}");
@@ -270,37 +295,45 @@ fn read_env(
     given
 }
 
-fn read_file(file: Option<&str>, errors: &mut Vec<SettingsError>) -> Vec<Given> {
-    let Some(file) = file else { return Vec::new() };
-    let table = match file.parse::<toml::Table>() {
+fn read_file(file: Option<SettingsFile<'_>>, errors: &mut Vec<SettingsError>) -> Vec<Given> {
+    let Some(SettingsFile { path, text }) = file else { return Vec::new() };
+    let table = match text.parse::<toml::Table>() {
         Ok(table) => table,
         Err(error) => {
-            errors.push(SettingsError::File(error.to_string()));
+            let reason = error.to_string().trim_end().to_owned();
+            errors.push(SettingsError::File { path: path.to_owned(), reason });
             return Vec::new();
         }
     };
     let mut given = Vec::new();
     for (key, value) in table {
-        let place = format!("key {key} of the settings file");
+        let place = format!("key {key} of {path}");
         let Some(option) = OPTIONS.iter().find(|option| option.key() == key) else {
             errors.push(unknown(place, &key, OptionSpec::key));
             continue;
         };
         if option.scope == Scope::Program && option.name == "config" {
-            errors.push(SettingsError::NotInFile(key));
+            errors.push(SettingsError::NotInFile { place });
             continue;
         }
-        let seen = value.to_string();
+        let seen = toml_seen(&value);
         match toml_text(option.kind, value) {
             Some(text) => given.push(Given { option, text, place, source: Source::File }),
             None => {
-                let text = seen;
-                let wrong = Given { option, text, place, source: Source::File };
-                errors.push(wrong.invalid(option.kind.wanted()));
+                let wrong = Given { option, text: String::new(), place, source: Source::File };
+                errors.push(wrong.found(seen, option.kind.wanted()));
             }
         }
     }
     given
+}
+
+/// A TOML value of the wrong type as the error shows it.
+fn toml_seen(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => format!("the text {text:?}"),
+        other => other.to_string(),
+    }
 }
 
 /// A TOML value as the text that the flag would carry; `None` where the type does not fit the kind.
@@ -311,9 +344,10 @@ fn toml_text(kind: Kind, value: toml::Value) -> Option<String> {
             Some(number.to_string())
         }
         (Kind::Seconds, toml::Value::Float(number)) => Some(number.to_string()),
-        (Kind::Bytes | Kind::Text | Kind::Choice(_) | Kind::List, toml::Value::String(text)) => {
-            Some(text)
-        }
+        (
+            Kind::Bytes | Kind::Text | Kind::LogFilter | Kind::Choice(_) | Kind::List,
+            toml::Value::String(text),
+        ) => Some(text),
         (Kind::List, toml::Value::Array(items)) => {
             let texts: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
             texts.map(|texts| texts.join(","))
@@ -323,11 +357,12 @@ fn toml_text(kind: Kind, value: toml::Value) -> Option<String> {
 }
 
 fn unknown(place: String, name: &str, spelling: fn(&OptionSpec) -> String) -> SettingsError {
-    let bare = name.trim_start_matches('-');
+    // What all names begin with makes no two of them alike.
+    let bare = |name: &str| name.trim_start_matches('-').trim_start_matches(ENV_PREFIX).to_owned();
     let nearest = OPTIONS
         .iter()
         .map(spelling)
-        .map(|known| (strsim::jaro_winkler(bare, known.trim_start_matches('-')), known))
+        .map(|known| (strsim::jaro_winkler(&bare(name), &bare(&known)), known))
         .max_by(|left, right| left.0.total_cmp(&right.0));
     let suggestion = nearest.filter(|(likeness, _)| *likeness > 0.85).map(|(_, known)| known);
     SettingsError::Unknown { place, suggestion }
@@ -361,6 +396,7 @@ mod tests {
         env: &[(&str, &str)],
         file: &str,
     ) -> Result<Resolved, Vec<SettingsError>> {
+        let file = SettingsFile { path: "mill.toml", text: file };
         Settings::resolve(pairs(flags).into_iter().collect(), pairs(env), Some(file))
     }
 
@@ -383,6 +419,7 @@ mod tests {
             let (text, toml) = match option.kind {
                 Kind::Switch => ("true", "true"),
                 Kind::Text => ("words", "\"words\""),
+                Kind::LogFilter => ("debug", "\"debug\""),
                 Kind::Choice(words) => {
                     (words[0], if words[0] == "auto" { "\"auto\"" } else { "\"text\"" })
                 }
@@ -398,7 +435,10 @@ mod tests {
             assert_eq!(env.get(option.name).value, Some(want.clone()));
             let file = resolve(&[], &[], &format!("{} = {toml}", option.key()));
             if option.name == "config" {
-                assert_eq!(file, Err(vec![SettingsError::NotInFile("config".into())]));
+                assert_eq!(
+                    file,
+                    Err(vec![SettingsError::NotInFile { place: "key config of mill.toml".into() }])
+                );
             } else {
                 assert_eq!(file.unwrap().get(option.name).value, Some(want));
             }
@@ -409,7 +449,7 @@ mod tests {
     fn all_mistakes_are_reported_at_once_with_the_nearest_name() {
         let errors = resolve(
             &[("max-que", "9")],
-            &[("TOKENMILL_PROT", "1"), ("TOKENMILL_PORT", "eighty")],
+            &[("TOKENMILL_PROT", "1"), ("TOKENMILL_PORT", "eighty"), ("TOKENMILL_SEED", "1")],
             "thread = 4\nport = \"80\"\nzebra = 1",
         )
         .unwrap_err();
@@ -418,19 +458,29 @@ mod tests {
             "flag --max-que is not a setting; did you mean --max-queue?",
             "variable TOKENMILL_PROT is not a setting; did you mean TOKENMILL_PORT?",
             "variable TOKENMILL_PORT is \"eighty\"; wanted a whole number from 0 to 65535",
-            "key thread of the settings file is not a setting; did you mean threads?",
-            "key port of the settings file is \"\\\"80\\\"\"; wanted a whole number from 0 to 65535",
-            "key zebra of the settings file is not a setting",
+            "variable TOKENMILL_SEED is not a setting",
+            "key thread of mill.toml is not a setting; did you mean threads?",
+            "key port of mill.toml is the text \"80\"; wanted a whole number from 0 to 65535",
+            "key zebra of mill.toml is not a setting",
         ] {
             assert!(lines.iter().any(|seen| seen == line), "{line}\nnot in {lines:#?}");
         }
-        assert_eq!(lines.len(), 6);
+        assert_eq!(lines.len(), 7);
+    }
+
+    #[test]
+    fn an_empty_variable_says_nothing() {
+        let resolved = resolve(&[], &[("TOKENMILL_PORT", ""), ("TOKENMILL_NONE", "")], "").unwrap();
+        assert_eq!(resolved.get("port").source, Source::Default);
     }
 
     #[test]
     fn a_bad_value_is_an_error_even_where_a_stronger_one_hides_it() {
         assert!(resolve(&[("port", "80")], &[("TOKENMILL_PORT", "x")], "").is_err());
-        assert!(matches!(resolve(&[], &[], "port = ").unwrap_err()[..], [SettingsError::File(_)]));
+        assert!(matches!(
+            resolve(&[], &[], "port = ").unwrap_err()[..],
+            [SettingsError::File { .. }]
+        ));
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     program("config", Kind::Text, "TOML file with settings; flags and variables beat it"),
     program(
         "log-level",
-        Kind::Text,
+        Kind::LogFilter,
         "What is logged: error, warn, info, debug, trace, or a filter such as server=debug",
     )
     .or("info"),
@@ -116,7 +116,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     server(
         "served-model-name",
         Kind::List,
-        "Names under which requests address the model; replies carry the first",
+        "Names of the only model, of which replies carry the first; or one for each model, in their order",
     )
     .absent("the name given at start"),
     server(

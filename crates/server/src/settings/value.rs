@@ -11,6 +11,8 @@ pub enum Kind {
     Switch,
     /// Any text.
     Text,
+    /// A level of logging, or levels of single targets: `debug`, `server=debug,warn`.
+    LogFilter,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Texts separated by commas; an array in files. The flag may also be repeated.
@@ -33,7 +35,7 @@ pub enum Kind {
 pub enum Value {
     /// Of [`Kind::Switch`].
     Switch(bool),
-    /// Of [`Kind::Text`] and [`Kind::Choice`].
+    /// Of [`Kind::Text`], [`Kind::LogFilter`] and [`Kind::Choice`].
     Text(String),
     /// Of [`Kind::List`].
     List(Vec<String>),
@@ -52,6 +54,7 @@ impl Kind {
         let value = match self {
             Kind::Switch => parse_switch(text).map(Value::Switch),
             Kind::Text => (!text.is_empty()).then(|| Value::Text(text.to_owned())),
+            Kind::LogFilter => is_log_filter(text).then(|| Value::Text(text.to_owned())),
             Kind::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::List => parse_list(text).map(Value::List),
             Kind::Count { min, max } => {
@@ -68,6 +71,10 @@ impl Kind {
         match self {
             Kind::Switch => "true or false".into(),
             Kind::Text => "a non-empty text".into(),
+            Kind::LogFilter => format!(
+                "one of {}, or levels of single targets such as server=debug,warn",
+                LOG_LEVELS.join(", ")
+            ),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::List => "texts separated by commas, none empty".into(),
             Kind::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
@@ -89,6 +96,18 @@ impl fmt::Display for Value {
             Value::Seconds(time) => f.pad(&format!("{} s", time.as_secs_f64())),
         }
     }
+}
+
+/// How much is logged, least first.
+const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+
+/// A bare word is a level: taken for a target, a mistyped level would silence everything.
+fn is_log_filter(text: &str) -> bool {
+    let is_level = |word: &str| LOG_LEVELS.contains(&word.to_ascii_lowercase().as_str());
+    text.split(',').map(str::trim).all(|part| match part.rsplit_once('=') {
+        Some((target, level)) => !target.is_empty() && is_level(level),
+        None => is_level(part),
+    })
 }
 
 fn parse_switch(text: &str) -> Option<bool> {
@@ -172,5 +191,10 @@ mod tests {
         assert!(Kind::List.parse("a,,b").is_err());
         assert!(Kind::Choice(&["auto", "cpu"]).parse("gpu").is_err());
         assert!(Kind::Text.parse("  ").is_err());
+        for text in ["loud", "server", "=debug", "server=loud", "info,", ""] {
+            assert!(Kind::LogFilter.parse(text).is_err(), "{text}");
+        }
+        assert!(Kind::LogFilter.parse("loud").unwrap_err().contains("off, error, warn, info"));
+        assert!(Kind::LogFilter.parse("warn, server=debug").is_ok());
     }
 }

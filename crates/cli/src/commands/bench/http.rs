@@ -39,11 +39,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at `url`, with or without `/v1` at its end. For `https://` the public authorities vouch, and those in
+    /// The server at `url`, with or without `/v1` at its end; without a scheme `http://` is meant. For `https://` the public authorities vouch, and those in
     /// the PEM file `authorities`.
     pub fn at(url: &str, key: Option<String>, authorities: Option<&Path>) -> Result<Self, Error> {
         let wrong = |message: &str| Error::Usage(format!("--url {url}: {message}"));
-        let uri: Uri = url.parse().map_err(|_| wrong("this is no address"))?;
+        let whole = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let uri: Uri = whole.parse().map_err(|_| wrong("this is no address"))?;
         let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
         let (tls, port) = match uri.scheme_str() {
             Some("http") => (None, 80),
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_address_is_taken_with_and_without_its_version() {
-        for url in ["http://host:1/v1", "http://host:1", "http://host:1/"] {
+        for url in ["http://host:1/v1", "http://host:1", "http://host:1/", "host:1"] {
             let server = Server::at(url, None, None).unwrap();
             assert_eq!((server.base.as_str(), server.address.as_str()), ("", "host:1"), "{url}");
         }
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(Server::at("https://host", None, None).unwrap().address, "host:443");
         assert_eq!(Server::at("https://[::1]:8", None, None).unwrap().address, "[::1]:8");
         assert!(Server::at("ftp://host", None, None).is_err());
-        assert!(Server::at("host", None, None).is_err());
+        assert_eq!(Server::at("host", None, None).unwrap().address, "host:80");
     }
 
     #[test]

@@ -99,7 +99,10 @@ fn against_url(
 fn vocabulary(bench: &Bench<'_>, reference: &str) -> Result<usize, Error> {
     let report = bench.library()?.inspect(reference, &bench.model_options())?;
     let vocabulary = report.model.and_then(|model| model.vocab_size);
-    vocabulary.ok_or_else(|| Error::CannotRun(reference.to_owned()))
+    vocabulary.ok_or_else(|| Error::CannotRun {
+        reference: reference.to_owned(),
+        reason: "its vocabulary is not known".into(),
+    })
 }
 
 fn token_prompts(args: &ServeLoadArgs, bench: &Bench<'_>, vocabulary: usize) -> Vec<Value> {
