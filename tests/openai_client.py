@@ -149,6 +149,16 @@ def check_errors(client, _):
     assert error.code == "invalid_api_key"
 
 
+def check_tools(client, _):
+    tool = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
+    asked = dict(model=MODEL, messages=MESSAGES, tools=[tool], max_tokens=4)
+    reply = client.chat.completions.create(**asked, tool_choice="none")
+    assert isinstance(reply.choices[0].message.content, str) and not reply.choices[0].message.tool_calls
+    for choice in ("required", {"type": "function", "function": {"name": "clock"}}):
+        refused = raises(openai.BadRequestError, lambda: client.chat.completions.create(**asked, tool_choice=choice))
+        assert refused.param == "tool_choice" and "constrained decoding" in str(refused), refused
+
+
 def check_cancel_frees(client, base):
     stream = client.chat.completions.create(
         model=MODEL, messages=MESSAGES, max_tokens=2000, stream=True, extra_body={"ignore_eos": True}

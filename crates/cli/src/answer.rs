@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tokenmill::{CancellationToken, FinishReason, GenerationEvent, Usage};
+use tokenmill::{CancellationToken, FinishReason, GenerationEvent, ToolCallDelta, Usage};
 
 use crate::{error::Error, interrupt::Interrupts, output::Output};
 
@@ -12,6 +12,9 @@ use crate::{error::Error, interrupt::Interrupts, output::Output};
 pub struct Answer {
     /// Its text.
     pub text: String,
+    /// The reasoning before it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
     /// Why it ended.
     pub finish_reason: FinishReason,
     /// Tokens taken and made.
@@ -35,7 +38,7 @@ pub struct Speed {
 /// How the events of an answer are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// The text, as it comes.
+    /// The text, as it comes; on a terminal the reasoning before it.
     Text,
     /// Every event as a JSON line.
     Json,
@@ -45,8 +48,18 @@ pub enum Show {
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Line<'a> {
-    Prompt { tokens: usize, cached_tokens: usize },
-    Delta { text: &'a str, tokens: &'a [tokenmill::TokenId] },
+    Prompt {
+        tokens: usize,
+        cached_tokens: usize,
+    },
+    Delta {
+        text: &'a str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        reasoning: &'a str,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        calls: &'a [ToolCallDelta],
+        tokens: &'a [tokenmill::TokenId],
+    },
     Answer(&'a Answer),
 }
 
@@ -60,7 +73,7 @@ pub fn stream(
 ) -> Result<Answer, Error> {
     let _cancel_on_interrupt = interrupts.during(move || cancel.cancel());
     let mut clock = Clock::start();
-    let mut text = String::new();
+    let (mut text, mut reasoning) = (String::new(), String::new());
     for event in events {
         match event? {
             GenerationEvent::Prompt { tokens, cached_tokens, .. } => {
@@ -68,19 +81,31 @@ pub fn stream(
                     output.json_line(&Line::Prompt { tokens: tokens.len(), cached_tokens })?;
                 }
             }
-            GenerationEvent::Delta { text: piece, tokens, .. } => {
+            GenerationEvent::Delta { text: piece, reasoning: thought, calls, tokens, .. } => {
                 clock.tick(tokens.len());
+                let delta = Line::Delta {
+                    text: &piece,
+                    reasoning: &thought,
+                    calls: &calls,
+                    tokens: &tokens,
+                };
+                reasoning.push_str(&thought);
                 match show {
-                    Show::Json => {
-                        output.json_line(&Line::Delta { text: &piece, tokens: &tokens })?
+                    Show::Json => output.json_line(&delta)?,
+                    Show::Text => {
+                        output.reasoning(&thought)?;
+                        let begins = text.is_empty() && !piece.is_empty();
+                        if begins && !reasoning.is_empty() {
+                            output.reasoning("\n\n")?;
+                        }
+                        output.answer(&piece)?;
                     }
-                    Show::Text if piece.is_empty() => {}
-                    Show::Text => output.answer(&piece)?,
                 }
                 text.push_str(&piece);
             }
             GenerationEvent::Finished { reason, usage, .. } => {
-                let answer = Answer { text, finish_reason: reason, usage, speed: clock.stop() };
+                let speed = clock.stop();
+                let answer = Answer { text, reasoning, finish_reason: reason, usage, speed };
                 finish(&answer, show, output)?;
                 return Ok(answer);
             }
@@ -93,6 +118,11 @@ fn finish(answer: &Answer, show: Show, output: &Output) -> Result<(), Error> {
     match show {
         Show::Json => output.json_line(&Line::Answer(answer)),
         Show::Text if answer.text.ends_with('\n') => Ok(()),
+        Show::Text if answer.text.is_empty() && !answer.reasoning.is_empty() => {
+            output.reasoning("\n")?;
+            output.note("the answer ended within its reasoning");
+            Ok(())
+        }
         Show::Text => output.answer("\n"),
     }
 }

@@ -53,9 +53,22 @@ impl Output {
     /// A piece of an answer, at once. A pipe gets the bytes unchanged; on a terminal control characters are made
     /// visible, so that no text of a model can move the cursor or retitle the window.
     pub fn answer(&self, text: &str) -> Result<(), Error> {
+        if text.is_empty() {
+            return Ok(());
+        }
         let text = if self.stdout_is_terminal { visible(text) } else { Cow::Borrowed(text) };
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Error::Output)
+    }
+
+    /// A piece of the reasoning before an answer: on a terminal, dimmed; through a pipe goes the answer alone.
+    pub fn reasoning(&self, text: &str) -> Result<(), Error> {
+        if text.is_empty() || !self.stdout_is_terminal {
+            return Ok(());
+        }
+        let mut stdout = anstream::stdout().lock();
+        let written = write!(stdout, "{DIM}{}{DIM:#}", visible(text));
+        written.and_then(|()| stdout.flush()).map_err(Error::Output)
     }
 
     /// A line of a report, styled.

@@ -79,6 +79,8 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("max_queue", "max-queue"),
     ("stall_after", "stall-after"),
     ("chat_template", "chat-template"),
+    ("tool_call_parser", "tool-call-parser"),
+    ("reasoning_parser", "reasoning-parser"),
     ("ignored_config_keys", "ignore-config-key"),
 ];
 
@@ -103,6 +105,8 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         stall_after: settings.seconds("stall-after"),
         prefix_cache: Some(!settings.switch("no-prefix-cache")),
         chat_template: settings.text("chat-template").map(PathBuf::from),
+        tool_call_parser: settings.text("tool-call-parser").map(str::to_owned),
+        reasoning_parser: settings.text("reasoning-parser").map(str::to_owned),
         ignored_config_keys: settings.list("ignore-config-key").to_vec(),
         provenance: MODEL_FIELDS.iter().map(provenance).collect(),
         ..ModelOptions::default()

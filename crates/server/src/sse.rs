@@ -147,6 +147,8 @@ mod tests {
 
     fn delta(prompt: usize, text: &str) -> Numbered {
         let event = GenerationEvent::Delta {
+            reasoning: String::new(),
+            calls: vec![],
             choice: 0,
             text: text.into(),
             tokens: vec![],

@@ -10,8 +10,10 @@ pub mod gate;
 pub mod golden;
 pub mod hub;
 pub mod rng;
+pub mod script;
 
 pub use clock::SimClock;
 pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
 pub use gate::{Gate, GatedBackend};
 pub use rng::Rng;
+pub use script::{Script, ScriptedBackend};

@@ -7,8 +7,11 @@ use serde_json::{Map, Value};
 /// How a conversation is rendered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatOptions {
-    /// Tools offered to the model: a JSON array of definitions, handed to the template.
+    /// Tools offered to the model: a JSON array of definitions, handed to the template. With them, calls are told from
+    /// the text of the answer.
     pub tools: Option<Value>,
+    /// Let an answer call several tools; `None`: yes. Otherwise it ends with its first call.
+    pub parallel_tool_calls: Option<bool>,
     /// Documents for retrieval templates: a JSON array, handed to the template.
     pub documents: Option<Value>,
     /// End the prompt where the assistant's answer begins; `None`: yes, unless the last message is continued.

@@ -36,6 +36,7 @@ pub mod model;
 pub mod options;
 pub mod prompt;
 pub mod resolve;
+mod seed;
 pub mod session;
 pub mod settings;
 pub mod synth;
@@ -46,7 +47,7 @@ pub use error::{Error, Fate, Result};
 pub use foundation::{Bytes, DType, ModelId, TokenId};
 pub use generation::{
     CancellationToken, Choice, FinishReason, Generation, GenerationEvent, Output, StopReason,
-    TokenLogprob, TopLogprob, Usage,
+    TokenLogprob, ToolCall, ToolCallDelta, TopLogprob, Usage,
 };
 pub use inspect::{InspectReport, inspect};
 pub use library::{Library, LibraryOptions, LocalModel};

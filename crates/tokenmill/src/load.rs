@@ -10,6 +10,7 @@ use std::{
 use foundation::{Bytes, model::ModelManifest};
 use models::{
     Checkpoint,
+    dialect::{CALL_PARSER, REASONING_PARSER, Selection},
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
 };
@@ -91,6 +92,7 @@ pub(crate) fn load(
         memory: &memory,
         made_for: checkpoint.metadata.max_positions,
         has_template: files.template.is_some(),
+        dialect: files.dialect,
     };
     let mut settings = vec![device];
     settings.extend(loaded.settings());
@@ -103,6 +105,7 @@ pub(crate) fn load(
         memory,
         tokenizer: files.tokenizer,
         template: files.template,
+        dialect: files.dialect,
         defaults: files.defaults,
         engine,
     }))
@@ -141,6 +144,7 @@ fn model_info(checkpoint: &Checkpoint, engine: &Engine, device: &str) -> ModelIn
 struct TextFiles {
     tokenizer: Option<Tokenizer>,
     template: Option<ChatTemplate>,
+    dialect: Selection,
     defaults: GenerationDefaults,
 }
 
@@ -160,6 +164,7 @@ impl TextFiles {
             }
             (None, None) => None,
         };
+        let dialect = select_dialect(template.as_ref(), options)?;
         let defaults = GenerationDefaults::from_dir(path).map_err(|error| failed(error.into()))?;
         let defaults = match options.generation_config {
             // Where the text ends is no matter of taste: the end tokens stay.
@@ -169,7 +174,7 @@ impl TextFiles {
             },
             _ => defaults,
         };
-        Ok(TextFiles { tokenizer, template, defaults })
+        Ok(TextFiles { tokenizer, template, dialect, defaults })
     }
 }
 
@@ -190,6 +195,18 @@ fn template_source(file: &Path) -> io::Result<String> {
         return Err(io::Error::other(format!("more than {}", Bytes(MAX_TEMPLATE))));
     }
     Ok(source)
+}
+
+fn select_dialect(template: Option<&ChatTemplate>, options: &ModelOptions) -> Result<Selection> {
+    let source = template.map(|template| template.sources().collect::<Vec<_>>().join("\n"));
+    let (calls, reasoning) = (&options.tool_call_parser, &options.reasoning_parser);
+    Selection::new(source.as_deref(), calls.as_deref(), reasoning.as_deref()).map_err(|error| {
+        let PromptError::Invalid { field, reason } = error else {
+            return Error::Internal(error.to_string());
+        };
+        let option = if field == CALL_PARSER { CALL_PARSER } else { REASONING_PARSER };
+        Error::InvalidOption { option, message: reason }
+    })
 }
 
 fn load_error(path: &Path, source: LoadError) -> Error {

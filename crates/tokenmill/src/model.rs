@@ -2,13 +2,13 @@
 
 use std::{
     fmt,
-    hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use foundation::{Bytes, ModelId, TokenId};
 use models::{
+    dialect::Selection,
     generation::GenerationDefaults,
     prompt::{ChatTemplate, Rendered, Tokenizer},
 };
@@ -22,10 +22,11 @@ use serde::Serialize;
 use crate::{
     chat::{ChatMessage, ChatOptions, ChatRequest},
     error::{Error, Result},
-    generation::{Generation, Lane, LaneRules, TextRules},
+    generation::{DialectRules, Generation, Lane, LaneRules, TextRules},
     options::GenerateOptions,
     prompt::Prompt,
     resolve::{ResolvedOptions, beyond, resolve},
+    seed,
     session::{Session, SessionOptions},
     settings::Setting,
 };
@@ -45,6 +46,7 @@ pub(crate) struct ModelParts {
     pub memory: MemoryPlan,
     pub tokenizer: Option<Tokenizer>,
     pub template: Option<ChatTemplate>,
+    pub dialect: Selection,
     pub defaults: GenerationDefaults,
     pub engine: Engine,
 }
@@ -109,9 +111,7 @@ impl Model {
         prompt: impl Into<Prompt>,
         options: GenerateOptions,
     ) -> Result<Generation> {
-        let mut generations =
-            self.generate_all(vec![prompt.into()], options).map_err(|failure| failure.error)?;
-        Ok(generations.pop().expect("a generation for each prompt"))
+        self.start_one(prompt.into(), &options, None)
     }
 
     /// Continues several prompts, each as [`generate`](Self::generate) would: either all are taken in or none is.
@@ -123,11 +123,31 @@ impl Model {
         prompts: Vec<Prompt>,
         options: GenerateOptions,
     ) -> std::result::Result<Vec<Generation>, PromptFailure> {
+        self.start_all(prompts, &options, None)
+    }
+
+    fn start_one(
+        &self,
+        prompt: Prompt,
+        options: &GenerateOptions,
+        dialect: Option<DialectRules>,
+    ) -> Result<Generation> {
+        let started = self.start_all(vec![prompt], options, dialect);
+        let mut generations = started.map_err(|failure| failure.error)?;
+        Ok(generations.pop().expect("a generation for each prompt"))
+    }
+
+    fn start_all(
+        &self,
+        prompts: Vec<Prompt>,
+        options: &GenerateOptions,
+        dialect: Option<DialectRules>,
+    ) -> std::result::Result<Vec<Generation>, PromptFailure> {
         let of_all = |error| PromptFailure { prompt: None, error };
-        let resolved = self.resolve(&options).map_err(of_all)?;
+        let resolved = self.resolve(options).map_err(of_all)?;
         let mut starts = Vec::with_capacity(prompts.len());
         for (index, prompt) in prompts.into_iter().enumerate() {
-            let start = self.prepare(prompt, &options, &resolved);
+            let start = self.prepare(prompt, options, &resolved, dialect);
             starts.push(start.map_err(|error| PromptFailure { prompt: Some(index), error })?);
         }
         let requests = starts.iter_mut().flat_map(|start| std::mem::take(&mut start.requests));
@@ -142,7 +162,9 @@ impl Model {
         Ok(generations.collect())
     }
 
-    /// Answers a chat. As [`generate`](Self::generate), it works on the caller's thread before it returns.
+    /// Answers a chat. As [`generate`](Self::generate), it works on the caller's thread before it returns. Reasoning and
+    /// calls of tools are told from the content, as far as the model's way of writing them is known (the settings
+    /// `tool_call_parser` and `reasoning_parser`).
     ///
     /// # Errors
     /// Those of [`generate`](Self::generate), and [`Error::NoChatTemplate`].
@@ -152,9 +174,11 @@ impl Model {
         chat: ChatOptions,
         options: GenerateOptions,
     ) -> Result<Generation> {
-        let rendered = self.rendered(&ChatRequest { messages, options: chat })?;
+        let request = ChatRequest { messages, options: chat };
+        let rendered = self.rendered(&request)?;
         self.check_length(rendered.text(), &options)?;
-        self.generate(self.read_rendered(&rendered)?, options)
+        let dialect = self.dialect_rules(&request, rendered.text());
+        self.start_one(self.read_rendered(&rendered)?.into(), &options, Some(dialect))
     }
 
     /// A conversation that remembers what was said.
@@ -220,6 +244,11 @@ impl Model {
         self.parts.template.is_some()
     }
 
+    /// Whether the chat template reads `variable`: `tools`, `enable_thinking`.
+    pub fn template_reads(&self, variable: &str) -> bool {
+        self.parts.template.as_ref().is_some_and(|template| template.reads(variable))
+    }
+
     /// The tokens of `text`. Strings that look like control tokens stay text; `add_special_tokens` begins with the
     /// control tokens that the tokenizer prescribes.
     ///
@@ -253,6 +282,42 @@ impl Model {
     /// refuses.
     pub fn render_chat(&self, request: &ChatRequest) -> Result<Vec<TokenId>> {
         self.read_rendered(&self.rendered(request)?)
+    }
+
+    /// Tools that no template tells the model of, or whose calls nobody would find, would be ignored in silence.
+    fn check_tools(&self, template: &ChatTemplate) -> Result<()> {
+        let model = self.id();
+        if !template.reads("tools") {
+            let message = format!(
+                "the chat template of {model} does not mention tools, so that the model would not hear of them; load it \
+                 with a template that does (--chat-template FILE), or leave tools out"
+            );
+            return Err(Error::invalid("tools", message));
+        }
+        if self.parts.dialect.lacks_calls() {
+            let message = format!(
+                "how {model} writes calls is not known from its chat template; name a form with --tool-call-parser, or none \
+                 to have calls as text"
+            );
+            return Err(Error::invalid("tools", message));
+        }
+        Ok(())
+    }
+
+    fn dialect_rules(&self, request: &ChatRequest, prompt: &str) -> DialectRules {
+        let selection = self.parts.dialect;
+        let options = &request.options;
+        let last = request.messages.last().filter(|_| options.continue_final_message);
+        let reasoning_open = match last.and_then(|message| message.content.as_ref()) {
+            Some(content) => content.as_str().is_some_and(|t| selection.leaves_reasoning_open(t)),
+            None => selection.opens_reasoning(prompt),
+        };
+        DialectRules {
+            selection,
+            calls: options.tools.is_some(),
+            one_call: options.parallel_tool_calls == Some(false),
+            reasoning_open,
+        }
     }
 
     /// The engine's numbers.
@@ -313,6 +378,9 @@ impl Model {
         self.need_tokenizer("a chat")?;
         let template = self.parts.template.as_ref();
         let template = template.ok_or(Error::NoChatTemplate { model: self.id().clone() })?;
+        if request.options.tools.is_some() {
+            self.check_tools(template)?;
+        }
         let options = request.options.render_options();
         let rendered = template.render(&request.messages, request.options.tools.as_ref(), &options);
         rendered.map_err(|error| Error::prompt("messages", error))
@@ -347,14 +415,15 @@ impl Model {
         prompt: Prompt,
         options: &GenerateOptions,
         resolved: &ResolvedOptions,
+        dialect: Option<DialectRules>,
     ) -> Result<Start> {
         if !options.stop.is_empty() {
             self.need_tokenizer("`stop`")?;
         }
         let prompt = self.prompt_tokens(prompt, options, resolved.add_special_tokens)?;
         let max_tokens = self.max_tokens(prompt.len(), options, resolved)?;
-        let rules = Arc::new(self.lane_rules(prompt.len(), options, resolved));
-        let seed = options.seed.unwrap_or_else(random_seed);
+        let rules = Arc::new(self.lane_rules(prompt.len(), options, resolved, dialect));
+        let seed = options.seed.unwrap_or_else(seed::random);
         let requests = (0..resolved.n).map(|choice| EngineRequest {
             prompt: Arc::clone(&prompt),
             sampling: SamplingParams {
@@ -401,6 +470,7 @@ impl Model {
         prompt_tokens: usize,
         options: &GenerateOptions,
         resolved: &ResolvedOptions,
+        dialect: Option<DialectRules>,
     ) -> LaneRules {
         LaneRules {
             tokenizer: self.parts.tokenizer.clone(),
@@ -409,6 +479,7 @@ impl Model {
                 include_stop: options.include_stop_str_in_output,
                 skip_special: resolved.skip_special_tokens,
                 min_tokens: resolved.min_tokens as usize,
+                dialect,
             },
             stop_token_ids: options.stop_token_ids.clone(),
             eos_token_ids: resolved.eos_tokens.clone(),
@@ -427,9 +498,4 @@ impl fmt::Debug for Model {
 /// Room that must be left after the prompt.
 fn requested(options: &GenerateOptions) -> usize {
     options.max_tokens.map_or(1, |tokens| tokens as usize)
-}
-
-/// A seed for a request that gave none: the standard library keys each of its hash maps differently, at random.
-fn random_seed() -> u64 {
-    RandomState::new().hash_one(())
 }

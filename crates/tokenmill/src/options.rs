@@ -83,6 +83,11 @@ pub struct ModelOptions {
     pub prefix_cache: Option<bool>,
     /// A chat template to use instead of the checkpoint's own (`--chat-template`).
     pub chat_template: Option<PathBuf>,
+    /// How calls of tools are told from text (`--tool-call-parser`), by name, or `none`; absent: as the chat template has
+    /// the model write them.
+    pub tool_call_parser: Option<String>,
+    /// How reasoning is told from text (`--reasoning-parser`); likewise.
+    pub reasoning_parser: Option<String>,
     /// Read `generation_config.json` for defaults; `None`: yes.
     pub generation_config: Option<bool>,
     /// Configuration keys to pass over although their meaning is unknown.

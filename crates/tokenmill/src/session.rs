@@ -1,10 +1,12 @@
 //! A conversation with a model.
 
+use serde_json::{Value, json};
+
 use crate::{
     CancellationToken,
     chat::{ChatMessage, ChatOptions},
     error::{Error, Result},
-    generation::{Generation, GenerationEvent},
+    generation::{Generation, GenerationEvent, ToolCall, ToolCalls},
     model::Model,
     options::GenerateOptions,
 };
@@ -68,6 +70,8 @@ impl Session {
             question: Some(question),
             generation,
             text: String::new(),
+            reasoning: String::new(),
+            calls: ToolCalls::default(),
             complete: false,
         })
     }
@@ -112,6 +116,8 @@ pub struct Answer<'s> {
     question: Option<ChatMessage>,
     generation: Generation,
     text: String,
+    reasoning: String,
+    calls: ToolCalls,
     complete: bool,
 }
 
@@ -136,7 +142,11 @@ impl Iterator for Answer<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let event = self.generation.next_blocking();
         match &event {
-            Some(Ok(GenerationEvent::Delta { text, .. })) => self.text.push_str(text),
+            Some(Ok(GenerationEvent::Delta { text, reasoning, calls, .. })) => {
+                self.text.push_str(text);
+                self.reasoning.push_str(reasoning);
+                calls.iter().cloned().for_each(|delta| self.calls.take(delta));
+            }
             Some(Ok(GenerationEvent::Finished { .. })) => self.complete = true,
             _ => {}
         }
@@ -149,8 +159,25 @@ impl Drop for Answer<'_> {
         if !self.complete && self.text.is_empty() {
             return;
         }
-        let answer = ChatMessage::assistant(std::mem::take(&mut self.text));
+        let mut answer = ChatMessage::assistant(std::mem::take(&mut self.text));
+        // The template decides what of it the model sees again.
+        if !self.reasoning.is_empty() {
+            let reasoning = std::mem::take(&mut self.reasoning).into();
+            answer.extra.insert("reasoning_content".to_owned(), reasoning);
+        }
+        let calls = std::mem::take(&mut self.calls).finish();
+        if self.complete && !calls.is_empty() {
+            let calls = calls.iter().map(wire_form).collect();
+            answer.extra.insert("tool_calls".to_owned(), calls);
+        }
         self.session.history.extend(self.question.take());
         self.session.history.push(answer);
     }
+}
+
+/// A call as templates read it: arguments are an object.
+fn wire_form(call: &ToolCall) -> Value {
+    let text = || Value::String(call.arguments.clone());
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| text());
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use models::dialect::{CALL_PARSER, REASONING_PARSER, Selection};
 use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
 
@@ -97,6 +98,8 @@ pub(crate) struct Loaded<'a> {
     pub made_for: Option<usize>,
     /// Whether the model has a chat template.
     pub has_template: bool,
+    /// How answers to chats are read.
+    pub dialect: Selection,
 }
 
 impl Loaded<'_> {
@@ -104,6 +107,7 @@ impl Loaded<'_> {
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = self.numbers();
         settings.push(self.chat_template());
+        settings.extend(self.parsers());
         let ignored = &self.options.ignored_config_keys;
         if !ignored.is_empty() {
             let name = "ignored_config_keys";
@@ -195,6 +199,26 @@ impl Loaded<'_> {
             None => checkpoint("it has none").of(name, "none"),
         }
     }
+
+    fn parsers(&self) -> [Setting; 2] {
+        let setting = |name, given: bool, parser: Option<&str>| {
+            let (origin, why) = match parser {
+                Some(_) => (Origin::Checkpoint, "its chat template has the model write so"),
+                None => (Origin::Derived, "the chat template tells of none that is known"),
+            };
+            let provenance = self.given_or(name, given, Provenance::new(origin, why));
+            provenance.of(name, parser.unwrap_or("none"))
+        };
+        let (options, dialect) = (self.options, &self.dialect);
+        [
+            setting(CALL_PARSER, options.tool_call_parser.is_some(), dialect.call_parser()),
+            setting(
+                REASONING_PARSER,
+                options.reasoning_parser.is_some(),
+                dialect.reasoning_parser(),
+            ),
+        ]
+    }
 }
 
 /// The setting that tells which device was chosen: `backend`, because of `why` where nobody named one.
@@ -241,6 +265,12 @@ mod tests {
             memory,
             made_for: Some(128),
             has_template: true,
+            dialect: Selection::new(
+                Some("<tool_call>"),
+                options.tool_call_parser.as_deref(),
+                options.reasoning_parser.as_deref(),
+            )
+            .unwrap(),
         };
         let found = loaded.settings().into_iter().find(|setting| setting.name == name);
         let Setting { value, origin, why, .. } = found.unwrap();
@@ -293,6 +323,19 @@ mod tests {
         assert_eq!(origin(&asked, 64), Origin::Given);
         assert_eq!(origin(&none, 128), Origin::Checkpoint);
         assert_eq!(origin(&none, 96), Origin::Derived);
+    }
+
+    #[test]
+    fn parsers_are_given_or_told_by_the_template() {
+        let plan = plan(128, 8);
+        let (calls, origin, _) = told(&ModelOptions::default(), &plan, "tool_call_parser");
+        assert_eq!((calls.as_str(), origin), ("hermes", Origin::Checkpoint));
+        let (reasoning, origin, _) = told(&ModelOptions::default(), &plan, "reasoning_parser");
+        assert_eq!((reasoning.as_str(), origin), ("none", Origin::Derived));
+        let asked =
+            ModelOptions { tool_call_parser: Some("none".into()), ..ModelOptions::default() };
+        let (calls, origin, _) = told(&asked, &plan, "tool_call_parser");
+        assert_eq!((calls.as_str(), origin), ("none", Origin::Given));
     }
 
     #[test]

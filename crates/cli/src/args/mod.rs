@@ -102,6 +102,9 @@ pub struct RunArgs {
     /// Print events as JSON, one a line (needs -p or a pipe)
     #[arg(long)]
     pub json: bool,
+    /// Have the model answer without reasoning first, where its chat template knows how
+    #[arg(long, conflicts_with = "raw")]
+    pub no_thinking: bool,
     /// Keep no history of typed lines
     #[arg(long)]
     pub no_history: bool,

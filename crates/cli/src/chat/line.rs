@@ -26,6 +26,8 @@ pub enum Command {
     System(Option<String>),
     /// Shows the sampling settings (`None`) or changes one.
     Set(Option<(String, String)>),
+    /// Shows (`None`) or sets whether the model reasons before it answers.
+    Think(Option<bool>),
     /// Numbers of the last answer.
     Stats,
     /// Writes the conversation to a file.
@@ -76,6 +78,12 @@ pub const COMMANDS: &[Entry] = &[
         arguments: "[KEY VALUE]",
         help: "show or change sampling, for example /set temperature 0.7; VALUE default puts it back",
         parse: parse_set,
+    },
+    Entry {
+        name: "/think",
+        arguments: "[on|off]",
+        help: "show or set whether the model reasons before it answers",
+        parse: parse_think,
     },
     Entry {
         name: "/stats",
@@ -163,6 +171,15 @@ fn parse_set(rest: &str) -> Option<Command> {
     Some(Command::Set(Some((key.to_owned(), value.trim().to_owned()))))
 }
 
+fn parse_think(rest: &str) -> Option<Command> {
+    match rest {
+        "" => Some(Command::Think(None)),
+        "on" => Some(Command::Think(Some(true))),
+        "off" => Some(Command::Think(Some(false))),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +196,7 @@ mod tests {
             Line::Command(Command::Set(Some(("top-p".into(), "0.9".into()))))
         );
         assert_eq!(parse("/system"), Line::Command(Command::System(None)));
+        assert_eq!(parse("/think off"), Line::Command(Command::Think(Some(false))));
         assert_eq!(parse("/system none"), Line::Command(Command::System(Some(String::new()))));
     }
 
@@ -188,6 +206,7 @@ mod tests {
         assert_eq!(parse("/save"), Line::Mistake("usage: /save FILE".into()));
         assert_eq!(parse("/set top-p"), Line::Mistake("usage: /set [KEY VALUE]".into()));
         assert!(matches!(parse("/undo it"), Line::Mistake(_)));
+        assert_eq!(parse("/think no"), Line::Mistake("usage: /think [on|off]".into()));
     }
 
     #[test]

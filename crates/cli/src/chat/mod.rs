@@ -15,7 +15,7 @@ use self::{
 use crate::{
     answer::{self, Answer, Show},
     args::{RunArgs, SamplingFlags},
-    commands::chat_options,
+    commands::{THINKING, chat_options, no_switch},
     environment,
     error::Error,
     interrupt::Interrupts,
@@ -141,6 +141,7 @@ impl<'a> Talk<'a> {
             Command::System(text) => self.system(text),
             Command::Set(None) => self.show_sampling(),
             Command::Set(Some((key, value))) => self.set(key, value),
+            Command::Think(wanted) => self.think(wanted),
             Command::Stats => self.stats(),
             Command::Save(path) => self.save(path.into()),
         }
@@ -172,6 +173,22 @@ impl<'a> Talk<'a> {
                 self.output.reply("the next question is asked with it; /reset forgets the rest");
             }
         }
+    }
+
+    fn think(&mut self, wanted: Option<bool>) {
+        if self.raw || !self.model.template_reads(THINKING) {
+            return self.output.reply(no_switch(self.model));
+        }
+        let arguments = &mut self.session.options_mut().chat.template_kwargs;
+        if let Some(wanted) = wanted {
+            arguments.insert(THINKING.to_owned(), wanted.into());
+        }
+        let state = match arguments.get(THINKING).and_then(serde_json::Value::as_bool) {
+            Some(true) => "the model reasons before it answers",
+            Some(false) => "the model answers without reasoning first",
+            None => "whether the model reasons is as its chat template has it",
+        };
+        self.output.reply(state);
     }
 
     fn show_sampling(&self) {
@@ -241,6 +258,7 @@ impl<'a> Talk<'a> {
 fn reason(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "a stop token or text",
+        FinishReason::ToolCalls => "a call of a tool",
         FinishReason::Length => "its length",
         FinishReason::Cancelled => "Ctrl-C",
     }

@@ -11,7 +11,7 @@ mod run;
 pub mod serve;
 mod synth;
 
-pub use run::chat_options;
+pub use run::{THINKING, chat_options, no_switch};
 
 use crate::{
     args::{Arguments, Command},

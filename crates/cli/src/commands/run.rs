@@ -36,6 +36,9 @@ pub fn run(args: RunArgs, verbosity: Verbosity, output: &Output) -> Result<(), E
     progress.clear();
     tell_settings(&model);
     let raw = args.raw || continues_raw(&model, &args, output)?;
+    if args.no_thinking && !model.template_reads(THINKING) {
+        return Err(Error::Usage(no_switch(&model)));
+    }
     match prompt {
         Some(prompt) => once(&model, prompt, raw, &args, output, &interrupts),
         None => chat::talk(&model, raw, &args, output, &interrupts),
@@ -68,10 +71,22 @@ fn once(
     }
 }
 
+/// The argument by which chat templates turn reasoning on and off.
+pub const THINKING: &str = "enable_thinking";
+
+/// What to say where a template has no such argument.
+pub fn no_switch(model: &Model) -> String {
+    format!(
+        "the chat template of {} does not read {THINKING}: whether it reasons is not for it to say",
+        model.id()
+    )
+}
+
 /// How conversations are rendered.
 pub fn chat_options(args: &RunArgs) -> ChatOptions {
+    let off = args.no_thinking.then(|| (THINKING.to_owned(), false.into()));
     ChatOptions {
-        template_kwargs: args.template_arg.iter().cloned().collect(),
+        template_kwargs: args.template_arg.iter().cloned().chain(off).collect(),
         ..ChatOptions::default()
     }
 }

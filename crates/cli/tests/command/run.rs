@@ -257,3 +257,44 @@ fn input_that_never_ends_is_refused() {
         ran.failed(2, &["--chat-template: ", template, words]);
     }
 }
+
+/// A template whose models reason, unless they are told not to.
+const REASONING: &str = "{% for m in messages %}{{ m.content }}{% endfor %}\
+{% if enable_thinking is defined and not enable_thinking %}{{ '<think></think>' }}{% else %}{{ '<think>' }}{% endif %}";
+
+#[test]
+fn a_pipe_gets_the_answer_without_its_reasoning() {
+    let home = Home::new();
+    let template = home.path().join("template.jinja");
+    fs::write(&template, REASONING).unwrap();
+    let (directory, template) = (fixture("qwen3"), text(&template));
+    let model = text(&directory);
+    let arguments = [
+        "run",
+        model,
+        "--chat-template",
+        template,
+        "-p",
+        "hello",
+        "-n6",
+        "--ignore-eos",
+        "--seed",
+        "7",
+    ];
+    // Six tokens do not reach the end of the reasoning.
+    let ran = home.run(&arguments);
+    assert_eq!((ran.done(), ran.stderr.as_str()), ("", "the answer ended within its reasoning\n"));
+    let events = home.run(&[&arguments[..], &["--json"]].concat()).json_lines();
+    let last = events.last().unwrap();
+    assert_eq!(last["text"], "");
+    assert!(last["reasoning"].as_str().is_some_and(|text| !text.is_empty()), "{last}");
+    let ran = home.run(&[&arguments[..], &["--no-thinking"]].concat());
+    assert!(ran.done().trim().len() > 1, "{ran:?}");
+}
+
+#[test]
+fn no_thinking_needs_a_template_that_knows_it() {
+    let home = Home::new();
+    let ran = home.run(&["run", &llama(), "-p", "hello", "--no-thinking"]);
+    ran.failed(2, &["does not read enable_thinking"]);
+}

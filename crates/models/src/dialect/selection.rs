@@ -17,6 +17,8 @@ const NONE: &str = "none";
 pub struct Selection {
     calls: Option<&'static Dialect>,
     reasoning: Option<&'static Dialect>,
+    /// Calls are left in the text because somebody wants it so.
+    calls_off: bool,
 }
 
 impl Selection {
@@ -35,6 +37,7 @@ impl Selection {
                 Some(name) => named(CALL_PARSER, name, call_names)?,
                 None => told(template, |dialect| Some(dialect.calls.as_ref()?.told_by)),
             },
+            calls_off: calls == Some(NONE),
             reasoning: match reasoning {
                 Some(name) => named(REASONING_PARSER, name, reasoning_names)?,
                 None => told(template, |dialect| Some(dialect.reasoning.as_ref()?.told_by)),
@@ -67,6 +70,11 @@ impl Selection {
     /// The name of the parser of calls, as the option spells it.
     pub fn call_parser(&self) -> Option<&'static str> {
         self.calls().and_then(|calls| calls.names.first().copied())
+    }
+
+    /// Whether nobody would find a call, without anybody having asked for that.
+    pub fn lacks_calls(&self) -> bool {
+        self.calls.is_none() && !self.calls_off
     }
 
     /// The name of the parser of reasoning, as the option spells it.
@@ -200,6 +208,8 @@ mod tests {
         assert_eq!(mistral.reasoning_parser(), Some("qwen3"));
         let off = select(Some("none"), Some("none")).unwrap();
         assert_eq!((off.call_parser(), off.reasoning_parser()), (None, None));
+        assert!(!off.lacks_calls());
+        assert!(Selection::new(Some("of others"), None, None).unwrap().lacks_calls());
         let error = select(Some("hermess"), None).unwrap_err().to_string();
         assert!(error.starts_with("tool_call_parser: \"hermess\" is not known"), "{error}");
         for dialect in DIALECTS {

@@ -17,6 +17,8 @@ use super::{
 pub struct DecodeStream {
     tokenizer: Tokenizer,
     skip_special: bool,
+    /// Special tokens that are not skipped.
+    kept: Vec<TokenId>,
     state: State,
 }
 
@@ -38,12 +40,18 @@ impl DecodeStream {
             }),
             Spelling::Joint => State::Joint(Joint::default()),
         };
-        DecodeStream { tokenizer: tokenizer.clone(), skip_special, state }
+        DecodeStream { tokenizer: tokenizer.clone(), skip_special, kept: Vec::new(), state }
+    }
+
+    /// Skips none of `tokens`, special or not: somebody reads them as marks.
+    pub fn keeping(self, tokens: Vec<TokenId>) -> Self {
+        DecodeStream { kept: tokens, ..self }
     }
 
     /// Takes the next token; returns the text that is now certain (empty within a character of several tokens).
     pub fn push(&mut self, token: TokenId) -> String {
-        if self.skip_special && self.tokenizer.is_special(token) {
+        let skipped = self.skip_special && self.tokenizer.is_special(token);
+        if skipped && !self.kept.contains(&token) {
             return String::new();
         }
         match &mut self.state {

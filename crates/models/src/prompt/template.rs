@@ -1,6 +1,11 @@
 //! The chat template: a conversation to the text of a prompt.
 
-use std::{collections::BTreeMap, error::Error as _, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error as _,
+    io,
+    path::Path,
+};
 
 use minijinja::{Environment, ErrorKind, value::Serde};
 use serde_json::{Map, Value};
@@ -63,6 +68,8 @@ pub struct ChatTemplate {
     environment: Environment<'static>,
     sources: BTreeMap<String, String>,
     controls: ControlSet,
+    /// The variables that they read.
+    reads: BTreeSet<String>,
     /// The tokenizer's named tokens: `bos_token`, ...
     variables: Vec<(String, String)>,
 }
@@ -106,11 +113,12 @@ impl ChatTemplate {
         sources: BTreeMap<String, String>,
         tokenizer: &Tokenizer,
     ) -> Result<ChatTemplate, PromptError> {
-        let environment = compiled(&sources)?;
+        let (environment, reads) = compiled(&sources)?;
         let texts: Vec<&str> = sources.values().map(String::as_str).collect();
         Ok(ChatTemplate {
             controls: ControlSet::new(tokenizer.controls(&texts))?,
             variables: tokenizer.special_tokens().named.clone(),
+            reads,
             environment,
             sources,
         })
@@ -155,6 +163,16 @@ impl ChatTemplate {
     pub fn source(&self) -> &str {
         let first = self.sources.values().next();
         self.sources.get(DEFAULT).or(first).map_or("", String::as_str)
+    }
+
+    /// The sources of all templates.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.sources.values().map(String::as_str)
+    }
+
+    /// Whether one of the templates reads `variable` (`tools`, `enable_thinking`).
+    pub fn reads(&self, variable: &str) -> bool {
+        self.reads.contains(variable)
     }
 
     /// The names of the templates.
@@ -214,8 +232,10 @@ impl ChatTemplate {
     }
 }
 
-/// An environment with every template in it.
-fn compiled(sources: &BTreeMap<String, String>) -> Result<Environment<'static>, PromptError> {
+/// An environment with every template in it, and the variables that they read.
+fn compiled(
+    sources: &BTreeMap<String, String>,
+) -> Result<(Environment<'static>, BTreeSet<String>), PromptError> {
     let bytes: usize = sources.values().map(String::len).sum();
     let stack = (bytes as u64).saturating_mul(STACK_PER_BYTE).saturating_add(STACK);
     on_deep_stack(stack, || {
@@ -228,7 +248,10 @@ fn compiled(sources: &BTreeMap<String, String>) -> Result<Environment<'static>, 
                 }
             })?;
         }
-        Ok(environment)
+        let templates = environment.templates();
+        let reads = templates.flat_map(|(_, template)| template.undeclared_variables(false));
+        let reads = reads.collect();
+        Ok((environment, reads))
     })
 }
 

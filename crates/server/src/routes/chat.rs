@@ -7,7 +7,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use tokenmill::{Choice, FinishReason, Output};
+use tokenmill::{Choice, FinishReason, Output, ToolCall};
 
 use super::{chat_stream::ChatShape, prepare::prepare, stream::Chunks};
 use crate::{
@@ -29,7 +29,8 @@ pub async fn chat(
     Extension(RequestId(request_id)): Extension<RequestId>,
     JsonObject { map, bytes }: JsonObject,
 ) -> Result<Response, ApiError> {
-    let ChatRequest { shared, conversation } = ChatRequest::read(map, &state.options.limits)?;
+    let ChatRequest { shared, conversation, include_reasoning } =
+        ChatRequest::read(map, &state.options.limits)?;
     let served = state.find(shared.model.as_deref())?;
     log_user(&shared);
     let model = served.model.clone();
@@ -43,7 +44,7 @@ pub async fn chat(
     match shared.stream {
         None => {
             let output = generation.output_async().await?;
-            Ok(Json(whole(head, output, &shared, names)?).into_response())
+            Ok(Json(whole(head, output, &shared, names, include_reasoning)?).into_response())
         }
         Some(stream) => {
             let choices = shared.options.n.unwrap_or(1) as usize;
@@ -51,6 +52,7 @@ pub async fn chat(
             let shape = ChatShape {
                 choices,
                 names,
+                reasoning: include_reasoning,
                 logprobs: shared.options.logprobs.is_some(),
                 ids: shared.return_token_ids.unwrap_or(false),
             };
@@ -94,7 +96,24 @@ pub(super) fn log_user(shared: &Shared) {
 pub(super) fn check_finished(reason: FinishReason) -> Result<(), ApiError> {
     match reason {
         FinishReason::Cancelled => Err(ApiError::draining()),
-        FinishReason::Stop | FinishReason::Length => Ok(()),
+        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Length => Ok(()),
+    }
+}
+
+fn message(
+    text: Option<String>,
+    reasoning: Option<String>,
+    calls: Vec<ToolCall>,
+    include_reasoning: bool,
+) -> AssistantMessage {
+    let text = text.unwrap_or_default();
+    let says_otherwise = reasoning.is_some() || !calls.is_empty();
+    AssistantMessage {
+        role: "assistant",
+        content: Some(text).filter(|text| !text.is_empty() || !says_otherwise),
+        reasoning_content: reasoning.filter(|_| include_reasoning),
+        tool_calls: calls.into_iter().map(Into::into).collect(),
+        refusal: None,
     }
 }
 
@@ -103,6 +122,7 @@ fn whole(
     output: Output,
     shared: &Shared,
     names: TokenNames,
+    include_reasoning: bool,
 ) -> Result<Reply<ChatChoice>, ApiError> {
     let ids = shared.return_token_ids.unwrap_or(false);
     let wants_logprobs = shared.options.logprobs.is_some();
@@ -110,11 +130,7 @@ fn whole(
         check_finished(choice.finish_reason)?;
         Ok(ChatChoice {
             index,
-            message: AssistantMessage {
-                role: "assistant",
-                content: choice.text.unwrap_or_default(),
-                refusal: None,
-            },
+            message: message(choice.text, choice.reasoning, choice.calls, include_reasoning),
             logprobs: wants_logprobs.then(|| ChatLogprobs::new(&choice.logprobs, names)),
             ending: Ending {
                 finish_reason: Some(choice.finish_reason),

@@ -1,13 +1,13 @@
 //! The chunks of a streamed chat.
 
-use tokenmill::{TokenId, TokenLogprob};
+use tokenmill::{TokenId, TokenLogprob, ToolCallDelta as CallPart};
 
 use super::stream::{ChoiceShape, Growth, Opening};
 use crate::{
     error::ApiError,
     wire::{
         logprobs::{ChatLogprobs, TokenNames},
-        reply::{ChatChunkChoice, Delta, Ending},
+        reply::{CalledFunctionDelta, ChatChunkChoice, Delta, Ending, ToolCallDelta},
     },
 };
 
@@ -18,6 +18,8 @@ pub struct ChatShape {
     pub choices: usize,
     /// How log-probabilities name tokens.
     pub names: TokenNames,
+    /// Whether the reasoning is told.
+    pub reasoning: bool,
     /// Whether log-probabilities were asked for.
     pub logprobs: bool,
     /// Whether token ids were asked for.
@@ -33,8 +35,10 @@ impl ChoiceShape for ChatShape {
         tokens: &[TokenId],
         _logprobs: Option<&[Option<TokenLogprob>]>,
     ) -> Result<Opening<ChatChunkChoice>, ApiError> {
-        let role =
-            |index| choice(index, Delta { role: Some("assistant"), content: Some(String::new()) });
+        let role = |index| {
+            let (role, content) = (Some("assistant"), Some(String::new()));
+            choice(index, Delta { role, content, ..Delta::default() })
+        };
         Ok(Opening {
             choices: (0..self.choices).map(role).collect(),
             prompt_token_ids: self.ids.then(|| tokens.to_vec()),
@@ -42,22 +46,47 @@ impl ChoiceShape for ChatShape {
     }
 
     fn on_delta(&mut self, index: usize, delta: Growth) -> Vec<ChatChunkChoice> {
+        let Growth { text, reasoning, calls, tokens, logprobs } = delta;
+        let reasoning = Some(reasoning).filter(|text| self.reasoning && !text.is_empty());
+        let mut deltas: Vec<Delta> = calls.into_iter().filter_map(call_delta).collect();
+        let says_something = !text.is_empty() || reasoning.is_some();
         // A token whose text is still held back makes a chunk only where more than text was asked for.
-        let says_something =
-            !delta.text.is_empty() || self.ids || (self.logprobs && !delta.logprobs.is_empty());
-        if !says_something {
-            return Vec::new();
+        let tells_tokens = self.ids || (self.logprobs && !logprobs.is_empty());
+        if says_something || (deltas.is_empty() && tells_tokens) {
+            let content = Some(text).filter(|text| !text.is_empty() || reasoning.is_none());
+            deltas.insert(0, Delta { content, reasoning_content: reasoning, ..Delta::default() });
         }
-        vec![ChatChunkChoice {
-            logprobs: self.logprobs.then(|| ChatLogprobs::new(&delta.logprobs, self.names)),
-            token_ids: self.ids.then_some(delta.tokens),
-            ..choice(index, Delta { role: None, content: Some(delta.text) })
-        }]
+        let mut choices: Vec<_> = deltas.into_iter().map(|delta| choice(index, delta)).collect();
+        if let Some(first) = choices.first_mut() {
+            first.logprobs = self.logprobs.then(|| ChatLogprobs::new(&logprobs, self.names));
+            first.token_ids = self.ids.then_some(tokens);
+        }
+        choices
     }
 
     fn on_end(&mut self, index: usize, ending: Ending) -> Vec<ChatChunkChoice> {
         vec![ChatChunkChoice { ending, ..choice(index, Delta::default()) }]
     }
+}
+
+/// What a client hears of a call. That one is complete follows from what comes next; that one is none after all cannot be
+/// said in this protocol: its text comes as content, and the choice does not end with `tool_calls` on its account.
+fn call_delta(part: CallPart) -> Option<Delta> {
+    let call = match part {
+        CallPart::Start { index, id, name } => ToolCallDelta {
+            index,
+            id: Some(id),
+            kind: Some("function"),
+            function: CalledFunctionDelta { name: Some(name), arguments: String::new() },
+        },
+        CallPart::Arguments { index, text } => ToolCallDelta {
+            index,
+            function: CalledFunctionDelta { name: None, arguments: text },
+            ..ToolCallDelta::default()
+        },
+        CallPart::End { .. } | CallPart::Withdrawn { .. } => return None,
+    };
+    Some(Delta { tool_calls: vec![call], ..Delta::default() })
 }
 
 /// A choice that says `delta` and nothing else.
@@ -89,7 +118,13 @@ mod tests {
             created: 7,
             model: "m".into(),
         };
-        let shape = ChatShape { choices, names: TokenNames::Text, logprobs: false, ids: false };
+        let shape = ChatShape {
+            choices,
+            names: TokenNames::Text,
+            reasoning: true,
+            logprobs: false,
+            ids: false,
+        };
         Chunks::new(head, stream, 1, choices, shape)
     }
 
@@ -102,9 +137,46 @@ mod tests {
         GenerationEvent::Delta {
             choice: 0,
             text: text.into(),
+            reasoning: String::new(),
+            calls: vec![],
             tokens: vec![TokenId(3)],
             logprobs: vec![],
         }
+    }
+
+    fn says(reasoning: &str, calls: Vec<CallPart>) -> GenerationEvent {
+        let GenerationEvent::Delta { choice, text, tokens, logprobs, .. } = delta("") else {
+            unreachable!("it is one")
+        };
+        let reasoning = reasoning.into();
+        GenerationEvent::Delta { choice, text, reasoning, calls, tokens, logprobs }
+    }
+
+    #[test]
+    fn calls_come_as_openai_streams_them() {
+        let mut writer = writer(StreamOptions::default(), 1);
+        let mut deltas = |event| -> Vec<Value> {
+            let chunks = chunks(&mut writer, event);
+            chunks.iter().map(|chunk| chunk["choices"][0]["delta"].clone()).collect()
+        };
+        assert_eq!(deltas(says("hm", vec![])), [json!({"reasoning_content": "hm"})]);
+        let start = CallPart::Start { index: 0, id: "call_1".into(), name: "f".into() };
+        let arguments = |text: &str| CallPart::Arguments { index: 0, text: text.into() };
+        let first = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+            "function": {"name": "f", "arguments": ""}}]});
+        let more =
+            |text: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]});
+        assert_eq!(deltas(says("", vec![start, arguments("{\"a\"")])), [first, more("{\"a\"")]);
+        assert_eq!(deltas(says("", vec![arguments(":1}")])), [more(":1}")]);
+        assert_eq!(deltas(says("", vec![CallPart::End { index: 0 }])), [Value::Null; 0]);
+        assert_eq!(deltas(says("", vec![CallPart::Withdrawn { index: 0 }])), [Value::Null; 0]);
+    }
+
+    #[test]
+    fn reasoning_that_nobody_wants_is_not_told() {
+        let mut writer = writer(StreamOptions::default(), 1);
+        writer.shape_mut().reasoning = false;
+        assert_eq!(chunks(&mut writer, says("hm", vec![])), [Value::Null; 0]);
     }
 
     fn finished(choice: usize) -> GenerationEvent {

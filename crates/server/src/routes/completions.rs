@@ -100,6 +100,8 @@ async fn collect(
     match StreamExt::next(&mut generation).await {
         Some(Ok(GenerationEvent::Prompt { tokens, cached_tokens, logprobs })) => {
             let empty = tokenmill::Choice {
+                reasoning: None,
+                calls: Vec::new(),
                 text: None,
                 tokens: Vec::new(),
                 logprobs: Vec::new(),

@@ -1,7 +1,7 @@
 //! What the streams of all routes have in common: the frame of a chunk, the count of tokens, the last word.
 
 use serde::Serialize;
-use tokenmill::{GenerationEvent, TokenId, TokenLogprob};
+use tokenmill::{GenerationEvent, TokenId, TokenLogprob, ToolCallDelta};
 
 use super::{chat::check_finished, tally::Tally};
 use crate::{
@@ -48,6 +48,10 @@ pub struct Opening<C> {
 pub struct Growth {
     /// New text; empty while it is held back.
     pub text: String,
+    /// New reasoning.
+    pub reasoning: String,
+    /// What is new of calls.
+    pub calls: Vec<ToolCallDelta>,
     /// New tokens.
     pub tokens: Vec<TokenId>,
     /// Their log-probabilities, where asked for.
@@ -69,6 +73,11 @@ impl<S: ChoiceShape> Chunks<S> {
     /// The chunks of that many prompts with `n` choices each.
     pub fn new(head: Head, options: StreamOptions, prompts: usize, n: usize, shape: S) -> Self {
         Chunks { head, options, n, tally: Tally::new(prompts * n), shape }
+    }
+
+    #[cfg(test)]
+    pub(super) fn shape_mut(&mut self) -> &mut S {
+        &mut self.shape
     }
 
     /// Puts each choice into a chunk of its own.
@@ -98,10 +107,11 @@ impl<S: ChoiceShape> ChunkWriter for Chunks<S> {
                 }
                 Ok(chunks)
             }
-            GenerationEvent::Delta { choice, text, tokens, logprobs } => {
+            GenerationEvent::Delta { choice, text, reasoning, calls, tokens, logprobs } => {
                 let index = of_all(choice);
                 self.tally.grow(index, tokens.len());
-                let choices = self.shape.on_delta(index, Growth { text, tokens, logprobs });
+                let growth = Growth { text, reasoning, calls, tokens, logprobs };
+                let choices = self.shape.on_delta(index, growth);
                 Ok(self.frame(choices))
             }
             GenerationEvent::Finished { choice, reason, stop_reason, usage } => {

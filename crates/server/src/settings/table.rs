@@ -157,6 +157,18 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("chat-template", Kind::Text, "File with a chat template that replaces the checkpoint's")
         .absent("the checkpoint's"),
     model(
+        "tool-call-parser",
+        Kind::Text,
+        "How calls of tools are told from text: hermes, llama3_json, mistral, gemma, harmony, or none",
+    )
+    .absent("as the chat template has it"),
+    model(
+        "reasoning-parser",
+        Kind::Text,
+        "How reasoning is told from text: qwen3, mistral, gemma, harmony, or none",
+    )
+    .absent("as the chat template has it"),
+    model(
         "ignore-config-key",
         Kind::List,
         "Keys of config.json to pass over although their meaning is unknown",

@@ -31,8 +31,8 @@ pub const CHAT: &[Field] = &[
     only("echo", &["false"]),
     only("best_of", &["1"]),
     only("reasoning_effort", &[]),
-    only("include_reasoning", &["true"]),
-    only("parallel_tool_calls", &["true"]),
+    field("include_reasoning", Rule::Boolean),
+    field("parallel_tool_calls", Rule::Boolean),
     only("modalities", &[r#"["text"]"#]),
     only("audio", &[]),
     only("prediction", &[]),
@@ -52,6 +52,8 @@ pub struct ChatRequest {
     pub shared: Shared,
     /// The messages and how they are rendered.
     pub conversation: Conversation,
+    /// Tell the reasoning.
+    pub include_reasoning: bool,
 }
 
 impl ChatRequest {
@@ -62,10 +64,12 @@ impl ChatRequest {
         let mut shared = Shared::take(&mut fields, limits, &mut problems);
         take_max_tokens(&mut fields, &mut shared, &mut problems);
         take_logprobs(&mut fields, &mut shared, &mut problems);
-        let conversation = take_conversation(&mut fields, &mut problems);
+        let mut conversation = take_conversation(&mut fields, &mut problems);
+        conversation.options.parallel_tool_calls = fields.boolean("parallel_tool_calls");
+        let include_reasoning = fields.boolean("include_reasoning").unwrap_or(true);
         fields.close(&mut problems);
         problems.into_result()?;
-        Ok(ChatRequest { shared, conversation })
+        Ok(ChatRequest { shared, conversation, include_reasoning })
     }
 }
 
@@ -110,6 +114,7 @@ pub(super) fn take_conversation(fields: &mut Fields, problems: &mut Problems) ->
         add_generation_prompt: fields.boolean("add_generation_prompt"),
         continue_final_message: fields.boolean("continue_final_message").unwrap_or(false),
         template_kwargs: fields.object("chat_template_kwargs", problems).unwrap_or_default(),
+        ..ChatOptions::default()
     };
     if options.continue_final_message && options.add_generation_prompt == Some(true) {
         problems.add("continue_final_message", "is not allowed with add_generation_prompt");
@@ -138,7 +143,8 @@ fn take_tools(fields: &mut Fields, problems: &mut Problems) -> Option<Value> {
         Some(other) => problems.add(
             fields.at("tool_choice"),
             format!(
-                "must be \"none\" or \"auto\": this server cannot force a call, not {}",
+                "must be \"none\" or \"auto\", not {}: a call can only be forced by constrained decoding, which this server \
+                 does not have yet",
                 shown(other)
             ),
         ),

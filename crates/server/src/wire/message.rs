@@ -18,6 +18,7 @@ const MESSAGE: &[Field] = &[
     field("tool_calls", Rule::Shaped),
     field("tool_call_id", Rule::Text),
     field("reasoning_content", Rule::Text),
+    field("reasoning", Rule::Text),
     only("refusal", &[]),
     only("audio", &[]),
     only("annotations", &["[]"]),
@@ -56,7 +57,7 @@ fn read_message(
         .value("content")
         .map(|content| read_content(&fields.at("content"), content, problems));
     let mut extra = Map::new();
-    for name in ["name", "tool_call_id", "reasoning_content"] {
+    for name in ["name", "tool_call_id", "reasoning_content", "reasoning"] {
         if let Some(text) = fields.text(name) {
             extra.insert(name.into(), Value::String(text));
         }

@@ -80,7 +80,7 @@ impl<C> Reply<C> {
 /// How a choice ended; null while it goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ending {
-    /// `stop` or `length`.
+    /// `stop`, `tool_calls` or `length`.
     pub finish_reason: Option<FinishReason>,
     /// The stop string or stop token of the request that ended it.
     pub stop_reason: Option<StopReason>,
@@ -108,10 +108,69 @@ pub struct ChatChoice {
 pub struct AssistantMessage {
     /// `assistant`.
     pub role: &'static str,
-    /// The text.
-    pub content: String,
+    /// The text; null where the answer is calls or reasoning alone.
+    pub content: Option<String>,
+    /// The reasoning before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    /// The calls of tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
     /// Never given.
     pub refusal: Option<()>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolCall {
+    /// Its id, by which the tool's answer refers to it.
+    pub id: String,
+    /// `function`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What is called.
+    pub function: CalledFunction,
+}
+
+/// What a call calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CalledFunction {
+    /// The function.
+    pub name: String,
+    /// The text of a JSON object.
+    pub arguments: String,
+}
+
+impl From<tokenmill::ToolCall> for ToolCall {
+    fn from(call: tokenmill::ToolCall) -> Self {
+        let tokenmill::ToolCall { id, name, arguments } = call;
+        ToolCall { id, kind: "function", function: CalledFunction { name, arguments } }
+    }
+}
+
+/// What is new of a call. The first of a call has its id, type and name, the others have more of its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ToolCallDelta {
+    /// Which call of the answer.
+    pub index: usize,
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `function`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// What is called.
+    pub function: CalledFunctionDelta,
+}
+
+/// What is new of what a call calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CalledFunctionDelta {
+    /// The function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// More of the text of a JSON object.
+    pub arguments: String,
 }
 
 /// What is new of an answer to a chat.
@@ -140,6 +199,12 @@ pub struct Delta {
     /// New text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// New reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    /// What is new of calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCallDelta>,
 }
 
 /// A whole completion, or what is new of it.

@@ -10,7 +10,7 @@ use futures::stream;
 use runtime::backend::{Backend, RunnerSpec};
 use serde_json::{Value, json};
 use server::{Ending, ServerOptions};
-use testkit::{FakeBackend, FakeRunner, Fault, Gate, GatedBackend};
+use testkit::{FakeBackend, FakeRunner, Fault, Gate, GatedBackend, Script, ScriptedBackend};
 use tokenmill::{Library, LibraryOptions, Model, ModelOptions};
 use tokio::sync::mpsc;
 
@@ -20,6 +20,8 @@ use crate::client::{Exchange, Reply, request};
 pub struct House {
     pub address: SocketAddr,
     pub gate: Arc<Gate>,
+    /// What the models say instead of what they would.
+    pub script: Script,
     signals: mpsc::UnboundedSender<()>,
     thread: Option<JoinHandle<Ending>>,
     /// Keeps the models past the server's end. Whoever drops a model last waits for its engine, and the server's thread
@@ -56,6 +58,8 @@ impl Plan {
         let gate = Arc::new(Gate::default());
         let Plan { fixtures, backend, server, model, hold_loading } = self;
         let backend = GatedBackend { inner: backend, gate: gate.clone() };
+        let script = Script::default();
+        let backend = ScriptedBackend::new(Arc::new(backend), script.clone());
         let library =
             Library::with_backends(LibraryOptions::default(), vec![Arc::new(backend)]).unwrap();
         let kept = library.clone();
@@ -86,7 +90,7 @@ impl Plan {
             ending
         });
         let address = address.recv().expect("the server listens");
-        let house = House { address, gate, signals, thread: Some(thread), library: kept };
+        let house = House { address, gate, script, signals, thread: Some(thread), library: kept };
         if !loads_behind_our_back {
             house.wait_until("ready", |house| house.get("/health").status == 200);
         }

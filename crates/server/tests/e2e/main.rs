@@ -12,3 +12,4 @@ mod life;
 mod limits;
 mod routes;
 mod streaming;
+mod tools;

@@ -21,9 +21,13 @@ pub enum GenerationEvent {
     Delta {
         /// Which of the `n` choices.
         choice: usize,
-        /// New text. Empty while a character is incomplete or a stop string may be beginning, and always where the
+        /// New content. Empty while a character is incomplete or a stop string may be beginning, and always where the
         /// checkpoint has no tokenizer.
         text: String,
+        /// New reasoning; comes before the content.
+        reasoning: String,
+        /// What is new of calls of tools.
+        calls: Vec<ToolCallDelta>,
         /// New tokens.
         tokens: Vec<TokenId>,
         /// Their log-probabilities, one a token; empty where not asked for.
@@ -42,12 +46,57 @@ pub enum GenerationEvent {
     },
 }
 
+/// What is new of a call. Its parts come in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum ToolCallDelta {
+    /// A call begins.
+    Start {
+        /// Which call of the answer; counts from 0.
+        index: usize,
+        /// Its id, by which the tool's answer refers to it.
+        id: String,
+        /// The tool, as the model spelled it; it need not be one of those offered.
+        name: String,
+    },
+    /// More of its arguments.
+    Arguments {
+        /// Which call.
+        index: usize,
+        /// What is new of the text of a JSON object.
+        text: String,
+    },
+    /// It is complete.
+    End {
+        /// Which call.
+        index: usize,
+    },
+    /// It is none after all: it broke off or is malformed. What the model wrote is content.
+    Withdrawn {
+        /// Which call.
+        index: usize,
+    },
+}
+
+/// A call of a tool, complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolCall {
+    /// Its id, by which the tool's answer refers to it.
+    pub id: String,
+    /// The tool, as the model spelled it; it need not be one of those offered.
+    pub name: String,
+    /// The text of a JSON object.
+    pub arguments: String,
+}
+
 /// Why a choice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// An end-of-text token, a stop token or a stop string.
     Stop,
+    /// The same, and the answer calls tools.
+    ToolCalls,
     /// `max_tokens`, or the end of the context.
     Length,
     /// The caller cancelled it.
@@ -121,8 +170,12 @@ pub struct Output {
 /// A whole continuation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Its text; `None` where the checkpoint has no tokenizer.
+    /// Its text; `None` where the checkpoint has no tokenizer. Of an answer to a chat, the content.
     pub text: Option<String>,
+    /// Its reasoning, where there is some.
+    pub reasoning: Option<String>,
+    /// The calls of tools in it.
+    pub calls: Vec<ToolCall>,
     /// Its tokens.
     pub tokens: Vec<TokenId>,
     /// Their log-probabilities, one a token; empty where not asked for.

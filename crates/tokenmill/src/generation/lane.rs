@@ -12,10 +12,9 @@ use runtime::{
     engine::{Canceller, EngineEvent, FinishReason as EngineReason, Ticket},
 };
 
-pub(crate) use super::text::TextRules;
 use super::{
     event::{FinishReason, GenerationEvent, StopReason, TokenLogprob, TopLogprob, Usage},
-    text::TextStream,
+    text::{Piece, TextEnd, TextRules, TextStream},
 };
 use crate::error::Error;
 
@@ -139,16 +138,12 @@ impl Lane {
         self.usage.completion_tokens += 1;
         let shown = !self.ends_with(token) || self.rules.text.include_stop;
         let text = self.text.as_mut().filter(|_| shown);
-        let scanned = text.map(|text| text.push(token)).unwrap_or_default();
+        let piece = text.map(|text| text.push(token)).unwrap_or_default();
         let logprobs = logprobs.map(|row| self.spell(row)).into_iter().collect();
-        events.push(GenerationEvent::Delta {
-            choice: self.choice,
-            text: scanned.text,
-            tokens: vec![token],
-            logprobs,
-        });
-        if let Some(stop) = scanned.stop {
-            self.finish_at(stop, events);
+        let end = piece.end;
+        events.push(self.delta(piece, vec![token], logprobs));
+        if let Some(end) = end {
+            self.finish_at(end, events);
         }
     }
 
@@ -173,30 +168,44 @@ impl Lane {
             }
         };
         let rest = self.text.as_mut().map(TextStream::finish).unwrap_or_default();
-        if !rest.text.is_empty() {
-            events.push(GenerationEvent::Delta {
-                choice: self.choice,
-                text: rest.text,
-                tokens: Vec::new(),
-                logprobs: Vec::new(),
-            });
+        let end = rest.end;
+        if rest != (Piece { end, ..Piece::default() }) {
+            events.push(self.delta(rest, Vec::new(), Vec::new()));
         }
-        match rest.stop {
-            Some(stop) => self.finish_at(stop, events),
+        match end {
+            Some(end) => self.finish_at(end, events),
             None => events.push(self.finished(reason, stop_reason)),
         }
         Ok(())
     }
 
-    fn finish_at(&mut self, stop: usize, events: &mut Vec<GenerationEvent>) {
+    fn delta(
+        &self,
+        piece: Piece,
+        tokens: Vec<TokenId>,
+        logprobs: Vec<TokenLogprob>,
+    ) -> GenerationEvent {
+        let Piece { text, reasoning, calls, end: _ } = piece;
+        GenerationEvent::Delta { choice: self.choice, text, reasoning, calls, tokens, logprobs }
+    }
+
+    fn finish_at(&mut self, end: TextEnd, events: &mut Vec<GenerationEvent>) {
         if let Some(ticket) = self.ticket.take() {
             ticket.stop();
         }
-        let stop = self.rules.text.stop[stop].clone();
-        events.push(self.finished(FinishReason::Stop, Some(StopReason::Text(stop))));
+        let stop_reason = match end {
+            TextEnd::StopString(stop) => Some(StopReason::Text(self.rules.text.stop[stop].clone())),
+            TextEnd::FirstCall => None,
+        };
+        events.push(self.finished(FinishReason::Stop, stop_reason));
     }
 
     fn finished(&self, reason: FinishReason, stop_reason: Option<StopReason>) -> GenerationEvent {
+        let calls = self.text.as_ref().is_some_and(TextStream::has_calls);
+        let reason = match reason {
+            FinishReason::Stop if calls => FinishReason::ToolCalls,
+            reason => reason,
+        };
         GenerationEvent::Finished { choice: self.choice, reason, stop_reason, usage: self.usage }
     }
 

@@ -24,10 +24,12 @@ use futures::Stream;
 
 pub use cancel::CancellationToken;
 pub use event::{
-    Choice, FinishReason, GenerationEvent, Output, StopReason, TokenLogprob, TopLogprob, Usage,
+    Choice, FinishReason, GenerationEvent, Output, StopReason, TokenLogprob, ToolCall,
+    ToolCallDelta, TopLogprob, Usage,
 };
 pub(crate) use lane::{Lane, LaneRules};
-pub(crate) use text::TextRules;
+pub(crate) use output::ToolCalls;
+pub(crate) use text::{DialectRules, TextRules};
 
 use crate::error::{Error, Result};
 use output::OutputBuilder;
