@@ -48,6 +48,12 @@ impl Environment {
         self.hub_cache.clone().or_else(|| Some(self.huggingface_home()?.join("hub")))
     }
 
+    /// Where this project keeps what it can make again: `tokenmill` in `XDG_CACHE_HOME` or `~/.cache`. `None` where no
+    /// home directory is known.
+    pub fn own_cache(&self) -> Option<PathBuf> {
+        Some(self.caches()?.join("tokenmill"))
+    }
+
     /// The hub token: `HF_TOKEN`, else what a login left in `HF_TOKEN_PATH` or in `token` beside the cache.
     pub fn hub_token(&self) -> Option<String> {
         let file = || {
@@ -60,8 +66,11 @@ impl Environment {
     }
 
     fn huggingface_home(&self) -> Option<PathBuf> {
-        let cache = || self.cache_home.clone().or_else(|| Some(self.home.as_ref()?.join(".cache")));
-        self.hf_home.clone().or_else(|| Some(cache()?.join("huggingface")))
+        self.hf_home.clone().or_else(|| Some(self.caches()?.join("huggingface")))
+    }
+
+    fn caches(&self) -> Option<PathBuf> {
+        self.cache_home.clone().or_else(|| Some(self.home.as_ref()?.join(".cache")))
     }
 }
 

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+pub mod builtin;
 pub mod chat;
 pub mod config;
 pub mod device;

@@ -13,6 +13,7 @@ use runtime::{backend::Backend, progress::ProgressEvent};
 use serde::Serialize;
 
 use crate::{
+    builtin,
     config::Environment,
     device::DeviceChoice,
     error::{Error, Result},
@@ -58,6 +59,7 @@ struct Inner {
     cache: Option<Cache>,
     device: DeviceChoice,
     backends: Vec<Arc<dyn Backend>>,
+    place: builtin::Place,
     registry: Mutex<Registry>,
 }
 
@@ -83,11 +85,13 @@ impl Library {
     /// # Errors
     /// [`Error::InvalidOption`] where the chosen device is not among them.
     pub fn with_backends(options: LibraryOptions, backends: Vec<Arc<dyn Backend>>) -> Result<Self> {
-        let cache_dir = options.cache_dir.or_else(|| Environment::of_process().cache_dir());
+        let environment = Environment::of_process();
+        let cache_dir = options.cache_dir.or_else(|| environment.cache_dir());
         let inner = Inner {
             cache: cache_dir.map(Cache::new),
             device: options.device,
             backends,
+            place: builtin::Place::new(environment.own_cache()),
             registry: Mutex::default(),
         };
         load::choose_backend(inner.device, &inner.backends)?;
@@ -145,12 +149,15 @@ impl Library {
         Ok(model.free())
     }
 
-    /// The checkpoint directory that `reference` means: a directory with `config.json`, or ORG/NAME (with `@REVISION`)
-    /// in the hub cache.
+    /// The checkpoint directory that `reference` means: the name of a built-in model (a directory of that name is
+    /// written `./NAME`), a directory with `config.json`, or ORG/NAME (with `@REVISION`) in the hub cache.
     ///
     /// # Errors
     /// [`Error::NotFound`]; the text says what was looked for and how to get it.
     pub fn resolve(&self, reference: &str) -> Result<PathBuf> {
+        if let Some(model) = builtin::find(reference) {
+            return self.inner.place.directory(&model);
+        }
         let path = Path::new(reference);
         if path.is_dir() {
             return Ok(path.to_owned());
@@ -158,7 +165,8 @@ impl Library {
         let Ok(name) = reference.parse::<HubReference>() else {
             let problem = if path.exists() { "is not a directory" } else { "does not exist" };
             return Err(Error::NotFound(format!(
-                "{reference} {problem}, and it is no hub name (ORG/NAME)"
+                "{reference} {problem}, and it is no hub name (ORG/NAME){}",
+                built_in_names()
             )));
         };
         let found = self.inner.cache.as_ref().and_then(|cache| cache.find(&name));
@@ -277,9 +285,15 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The reference itself for a hub name, the last part of a path.
+/// `; built in: demo`, or nothing in a build without such models.
+fn built_in_names() -> String {
+    let names: Vec<&str> = builtin::all().iter().map(|model| model.name).collect();
+    if names.is_empty() { String::new() } else { format!("; built in: {}", names.join(", ")) }
+}
+
+/// The reference itself for a built-in or hub name, the last part of a path.
 fn default_id(reference: &str, path: &Path) -> String {
-    if !Path::new(reference).is_dir() {
+    if builtin::find(reference).is_some() || !Path::new(reference).is_dir() {
         return reference.to_owned();
     }
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

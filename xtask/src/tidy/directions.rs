@@ -13,11 +13,12 @@ struct Room {
 /// The map, from the ground up. `testkit` serves tests, so it is no one's normal dependency.
 const ROOMS: &[Room] = &[
     Room { name: "foundation", may_import: &[] },
+    Room { name: "demo", may_import: &[] },
     Room { name: "models", may_import: &["foundation"] },
     Room { name: "runtime", may_import: &["foundation"] },
     Room { name: "cpu", may_import: &["foundation", "models", "runtime"] },
     Room { name: "cuda", may_import: &["foundation", "models", "runtime"] },
-    Room { name: "tokenmill", may_import: &["foundation", "models", "runtime", "cpu", "cuda"] },
+    Room { name: "tokenmill", may_import: &["foundation", "models", "runtime", "cpu", "cuda", "demo"] },
     Room { name: "server", may_import: &["foundation", "runtime", "tokenmill"] },
     Room { name: "cli", may_import: &["foundation", "tokenmill", "server"] },
     Room { name: "testkit", may_import: &["foundation", "models", "runtime"] },
