@@ -8,8 +8,10 @@ use std::{
 
 fn main() {
     println!("cargo:rerun-if-changed=model");
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir("model").expect("model/").map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir("model")
+        .expect("model/")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.sort();
     let mut hasher = DefaultHasher::new();
     for path in paths {

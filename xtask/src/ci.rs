@@ -82,9 +82,7 @@ const STEPS: &[Step] = &[
         quick: false,
         advice: "the README's first command, in a debug build, must answer",
         // Through `cargo run`, as people do it: that brings cargo's own variables into the environment.
-        run: |repo| {
-            cargo(repo, "run --locked -p cli -- run fixtures/qwen3 -p hello --max-tokens 8")
-        },
+        run: |repo| cargo(repo, "run --locked -p cli -- run demo -p hello"),
     },
     Step {
         name: "rustdoc",

@@ -104,7 +104,10 @@ mod tests {
     fn every_file_of_the_model_is_carried_and_placed() {
         let root = tempfile::tempdir().unwrap();
         let directory = place(root.path()).unwrap();
-        assert_eq!(names(&directory), names(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/model"))));
+        assert_eq!(
+            names(&directory),
+            names(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/model")))
+        );
         for part in PARTS {
             assert!(holds(&directory.join(part.name), part.bytes), "{}", part.name);
         }
@@ -114,7 +117,8 @@ mod tests {
     fn a_damaged_or_missing_file_is_mended_and_a_whole_one_left_alone() {
         let root = tempfile::tempdir().unwrap();
         let directory = place(root.path()).unwrap();
-        let (weights, config) = (directory.join("model.safetensors"), directory.join("config.json"));
+        let (weights, config) =
+            (directory.join("model.safetensors"), directory.join("config.json"));
         let tokenizer = directory.join("tokenizer.json");
         let mut damaged = fs::read(&weights).unwrap();
         *damaged.last_mut().unwrap() ^= 1;

@@ -32,6 +32,8 @@ pub struct LibraryOptions {
     pub cache_dir: Option<PathBuf>,
     /// Where models are computed.
     pub device: DeviceChoice,
+    /// Where built-in models are put; `None`: `tokenmill` in `XDG_CACHE_HOME` or `~/.cache`.
+    pub built_in_dir: Option<PathBuf>,
 }
 
 /// A checkpoint in the hub cache.
@@ -91,7 +93,7 @@ impl Library {
             cache: cache_dir.map(Cache::new),
             device: options.device,
             backends,
-            place: builtin::Place::new(environment.own_cache()),
+            place: builtin::Place::new(options.built_in_dir.or_else(|| environment.own_cache())),
             registry: Mutex::default(),
         };
         load::choose_backend(inner.device, &inner.backends)?;

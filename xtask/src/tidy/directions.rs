@@ -18,7 +18,10 @@ const ROOMS: &[Room] = &[
     Room { name: "runtime", may_import: &["foundation"] },
     Room { name: "cpu", may_import: &["foundation", "models", "runtime"] },
     Room { name: "cuda", may_import: &["foundation", "models", "runtime"] },
-    Room { name: "tokenmill", may_import: &["foundation", "models", "runtime", "cpu", "cuda", "demo"] },
+    Room {
+        name: "tokenmill",
+        may_import: &["foundation", "models", "runtime", "cpu", "cuda", "demo"],
+    },
     Room { name: "server", may_import: &["foundation", "runtime", "tokenmill"] },
     Room { name: "cli", may_import: &["foundation", "tokenmill", "server"] },
     Room { name: "testkit", may_import: &["foundation", "models", "runtime"] },

@@ -21,7 +21,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the mod
 130 interrupted.";
 
 /// MODEL, wherever it is asked for.
-const MODEL_HELP: &str = "A checkpoint directory, or ORG/NAME[@REVISION] in the hub cache";
+const MODEL_HELP: &str =
+    "A checkpoint directory, ORG/NAME[@REVISION] in the hub cache, or demo, which is built in";
 
 /// Run, serve and measure language models from Hugging Face-format checkpoints.
 #[derive(Debug, Parser)]

@@ -14,7 +14,7 @@ use server::settings::{Kind, OPTIONS, OptionSpec, Scope};
 named by --config (max_queue). A flag beats a variable, a variable beats the file."
 )]
 pub struct ServeArgs {
-    /// Checkpoint directories, or ORG/NAME[@REVISION] in the hub cache
+    /// Checkpoint directories, ORG/NAME[@REVISION] in the hub cache, or demo, which is built in
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<String>,
     #[command(flatten)]

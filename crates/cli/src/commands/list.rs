@@ -1,7 +1,7 @@
 //! `tokenmill list`: the checkpoints in the hub cache.
 
 use serde::Serialize;
-use tokenmill::{Bytes, Library, LibraryOptions, ModelOptions};
+use tokenmill::{Bytes, Library, LibraryOptions, ModelOptions, builtin};
 
 use crate::{
     args::ListArgs,
@@ -29,6 +29,7 @@ pub fn list(args: ListArgs, output: &Output) -> Result<(), Error> {
     }
     if rows.is_empty() {
         output.note("no models in the hub cache yet; `tokenmill pull ORG/NAME` brings one");
+        tell_built_in(output);
         return Ok(());
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max("NAME".len());
@@ -41,7 +42,16 @@ pub fn list(args: ListArgs, output: &Output) -> Result<(), Error> {
             Bytes(row.bytes)
         ))?;
     }
+    tell_built_in(output);
     Ok(())
+}
+
+/// Names the models that are there without a pull.
+fn tell_built_in(output: &Output) {
+    for model in builtin::all() {
+        let (name, size) = (model.name, Bytes(model.bytes));
+        output.note(format_args!("built in: {name} ({size}); try `tokenmill run {name}`"));
+    }
 }
 
 fn rows(library: &Library) -> Result<Vec<Row>, Error> {

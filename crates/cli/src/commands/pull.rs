@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokenmill::{
-    Bytes,
+    Bytes, builtin,
     config::Environment,
     hub::{self, HubOptions},
 };
@@ -16,6 +16,10 @@ use crate::{
 /// Pulls, and says where the checkpoint is.
 pub fn pull(args: PullArgs, verbosity: Verbosity, output: &Output) -> Result<(), Error> {
     logging::start(&settings::resolve(Default::default())?, "warn", verbosity)?;
+    if builtin::find(&args.model).is_some() {
+        let text = format!("{} is built in: there is nothing to pull", args.model);
+        return Err(Error::Usage(text));
+    }
     let failed = |source| Error::Pull { reference: args.model.clone(), source };
     let environment = HubOptions::from_environment(&Environment::of_process()).map_err(failed)?;
     let options = HubOptions { retries: args.retries, ..environment };

@@ -153,6 +153,7 @@ fn tell_settings(model: &Model) {
 
 /// What MODEL may be, with an example of each. A model that is built in goes to the front, where it needs nothing else.
 const WAYS_TO_A_MODEL: &[(&str, &str)] = &[
+    ("the small model that is built in, to try things out", "tokenmill run demo"),
     ("a directory with config.json and safetensors", "tokenmill run ./DIRECTORY"),
     ("a model of the hub, once it is here", "tokenmill pull ORG/NAME && tokenmill run ORG/NAME"),
 ];
