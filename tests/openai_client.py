@@ -7,7 +7,7 @@ Usage, from the root of the repository:
     cargo build
     VENV/bin/python tests/openai_client.py target/debug/tokenmill [FIXTURE]
 
-Starts the given binary on `fixtures/llama` (or FIXTURE) at a free port, runs every `check_*` function below, ends the
+Starts the given binary on `fixtures/llama` (or FIXTURE) and the built-in model at a free port, runs every `check_*` function below, ends the
 server with SIGTERM, and prints `N passed, M failed`. The exit status is 0 only if nothing failed and the server ended
 by itself with status 0.
 """
@@ -28,6 +28,8 @@ import openai
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "tested"
+# The built-in model, which has learned to call tools and to think.
+DEMO = "demo"
 KEY = "sk-of-the-test"
 # Turns a hang into a failure; no check depends on it.
 PATIENCE_S = 120
@@ -37,7 +39,7 @@ MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content
 
 def check_models(client, _):
     models = client.models.list().data
-    assert [model.id for model in models] == [MODEL], models
+    assert [model.id for model in models] == [MODEL, DEMO], models
     assert client.models.retrieve(MODEL).id == MODEL
 
 
@@ -159,6 +161,66 @@ def check_tools(client, _):
         assert refused.param == "tool_choice" and "constrained decoding" in str(refused), refused
 
 
+def golden(name):
+    """What the demo model is known to say, and the request that makes it."""
+    cases = json.loads((ROOT / "crates/demo/goldens.json").read_text())["cases"]
+    [case] = [case for case in cases if case["name"] == name]
+    asked = dict(model=DEMO, messages=case["messages"], temperature=0, max_tokens=200)
+    if case["tools"]:
+        asked["tools"] = case["tools"]
+    asked["extra_body"] = {"chat_template_kwargs": case["chat_template_kwargs"]}
+    return asked, case["output_text"]
+
+
+def check_demo_answers(client, _):
+    for name in ("hello", "arithmetic", "fact", "itself", "system prompt", "several turns", "long conversation", "tool answer"):
+        asked, wanted = golden(name)
+        [choice] = client.chat.completions.create(**asked).choices
+        assert (choice.message.content, choice.finish_reason) == (wanted, "stop"), (name, choice)
+        chunks = client.chat.completions.create(**asked, stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == wanted, name
+    asked, wanted = golden("json")
+    [choice] = client.chat.completions.create(**asked).choices
+    assert json.loads(choice.message.content) == {"name": "Anna", "age": 31, "city": "Rome"}, choice
+
+
+def check_demo_calls_a_tool_and_uses_its_answer(client, _):
+    asked, _ = golden("tool call")
+    [choice] = client.chat.completions.create(**asked).choices
+    [call] = choice.message.tool_calls
+    assert (choice.finish_reason, call.function.name) == ("tool_calls", "get_weather"), choice
+    assert json.loads(call.function.arguments) == {"location": "Paris"} and not choice.message.content
+    names, ids, arguments, reason = [], [], "", None
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        for part in chunk.choices[0].delta.tool_calls or []:
+            names += [part.function.name] if part.function.name else []
+            ids += [part.id] if part.id else []
+            arguments += part.function.arguments or ""
+        reason = chunk.choices[0].finish_reason or reason
+    assert (names, len(ids), reason) == (["get_weather"], 1, "tool_calls"), (names, ids, reason)
+    assert json.loads(arguments) == {"location": "Paris"}, arguments
+    # The whole round: the call and its answer go back as the client library writes them.
+    answered, wanted = golden("tool answer")
+    weather = answered["messages"][-1]["content"]
+    asked["messages"] = asked["messages"] + [
+        choice.message.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": call.id, "content": weather},
+    ]
+    assert client.chat.completions.create(**asked).choices[0].message.content == wanted
+
+
+def check_demo_thinks_when_asked(client, _):
+    asked, wanted = golden("thinking on")
+    thought, answer = wanted.removeprefix("<think>\n").split("\n</think>\n\n")
+    [choice] = client.chat.completions.create(**asked).choices
+    assert choice.message.content == answer and choice.message.reasoning_content.strip() == thought, choice
+    seen = {"content": "", "reasoning_content": ""}
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        for field in seen:
+            seen[field] += getattr(chunk.choices[0].delta, field, None) or ""
+    assert (seen["reasoning_content"].strip(), seen["content"]) == (thought, answer), seen
+
+
 def check_cancel_frees(client, base):
     stream = client.chat.completions.create(
         model=MODEL, messages=MESSAGES, max_tokens=2000, stream=True, extra_body={"ignore_eos": True}
@@ -219,11 +281,12 @@ def run_checks(base):
 
 def main():
     port = free_port()
-    command = [sys.argv[1], "serve", str(FIXTURE), "--port", str(port), "--device", "cpu"]
-    command += ["--served-model-name", MODEL, "--api-key", KEY]
+    command = [sys.argv[1], "serve", str(FIXTURE), "demo", "--port", str(port), "--device", "cpu"]
+    command += ["--served-model-name", f"{MODEL},{DEMO}", "--api-key", KEY]
     # The test's own settings alone, whatever the surroundings say.
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TOKENMILL_")}
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as cache:
+        surroundings["XDG_CACHE_HOME"] = cache
         server = subprocess.Popen(command, stdout=log, stderr=log, env=surroundings)
         try:
             base = f"http://127.0.0.1:{port}"
