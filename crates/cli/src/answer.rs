@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tokenmill::{CancellationToken, FinishReason, GenerationEvent, ToolCallDelta, Usage};
+use tokenmill::{
+    CancellationToken, FinishReason, GenerationEvent, Model, Origin, ToolCallDelta, Usage,
+};
 
 use crate::{error::Error, interrupt::Interrupts, output::Output};
 
@@ -22,6 +24,33 @@ pub struct Answer {
     /// How long it took.
     #[serde(flatten)]
     pub speed: Speed,
+}
+
+impl Answer {
+    /// What cut it: the limit of tokens, or the context.
+    pub fn cut(&self, limit: Option<u32>) -> String {
+        let tokens = self.usage.completion_tokens;
+        match limit.filter(|limit| tokens >= *limit as usize) {
+            Some(limit) => format!(
+                "cut after {limit} tokens: --max-tokens (in a chat /set max-tokens) says how many"
+            ),
+            None => format!("cut after {tokens} tokens: the model's context is full"),
+        }
+    }
+}
+
+/// A refusal with what helps `model`: the context can be made longer only where it is shorter than the model allows.
+pub fn refused(error: tokenmill::Error, model: &Model) -> Error {
+    let tokenmill::Error::ContextLengthExceeded { .. } = error else { return error.into() };
+    let length = model.settings().iter().find(|setting| setting.name == "max_sequence_tokens");
+    let hint = match length.map(|setting| setting.origin) {
+        Some(Origin::Given) => "shorten the prompt or raise --max-model-len",
+        Some(Origin::Derived) => {
+            "shorten the prompt or give the cache more memory with --kv-memory"
+        }
+        _ => "shorten the prompt: the model was made for no more",
+    };
+    Error::Hinted { source: error, hint: hint.into() }
 }
 
 /// How fast an answer came.
@@ -107,6 +136,14 @@ pub fn stream(
                 let speed = clock.stop();
                 let answer = Answer { text, reasoning, finish_reason: reason, usage, speed };
                 finish(&answer, show, output)?;
+                tracing::debug!(
+                    prompt_tokens = answer.usage.prompt_tokens,
+                    cached_tokens = answer.usage.cached_tokens,
+                    completion_tokens = answer.usage.completion_tokens,
+                    first_token_s = answer.speed.first_token_s,
+                    total_s = answer.speed.total_s,
+                    "answered"
+                );
                 return Ok(answer);
             }
         }

@@ -1,6 +1,11 @@
 //! Why a command failed: one sentence with its causes, a hint where there is one, and the exit code.
 
-use std::{error::Error as _, fmt::Write as _, io, path::PathBuf};
+use std::{
+    error::Error as _,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use server::settings::{OptionSpec, SettingsError};
 use tokenmill::hub;
@@ -50,6 +55,14 @@ pub enum Error {
     /// The library refused or failed.
     #[error(transparent)]
     Library(#[from] tokenmill::Error),
+    /// The library refused, and there is something to do about it.
+    #[error("{source}")]
+    Hinted {
+        /// Why.
+        source: tokenmill::Error,
+        /// What to do.
+        hint: String,
+    },
     /// The server did not start.
     #[error(transparent)]
     Serve(#[from] server::ServeError),
@@ -151,24 +164,38 @@ impl Error {
     }
 
     /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::Hinted { hint, .. } => hint,
+            Error::Library(tokenmill::Error::Load { path, .. }) => return load_hint(path),
             Error::Library(tokenmill::Error::NotFound(_)) => {
                 "`tokenmill list` shows the models that are here, `tokenmill pull ORG/NAME` brings one"
             }
-            Error::Library(tokenmill::Error::Load { .. }) => {
-                "`tokenmill inspect MODEL` shows everything that stands in the way"
-            }
-            Error::Library(tokenmill::Error::ContextLengthExceeded { .. }) => {
-                "shorten the prompt or raise --max-model-len"
-            }
+            Error::Library(tokenmill::Error::ContextLengthExceeded { .. }) => "shorten the prompt",
             Error::Remote { message, .. } if message.contains("UnknownIssuer") => {
                 "--tls-ca FILE names the authority that vouches for the server's certificate"
             }
             Error::Remote { .. } => "check the address and that the server is running",
             _ => return None,
-        })
+        };
+        Some(hint.to_owned())
     }
+}
+
+/// For a checkpoint that could not be loaded.
+fn load_hint(path: &Path) -> Option<String> {
+    let shown = path.display();
+    let files: Vec<_> = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
+    let has = |extension: &str| {
+        files.iter().any(|file| file.extension().is_some_and(|end| end == extension))
+    };
+    if path.join("config.json").is_file() && !has("safetensors") {
+        return Some(format!(
+            "there are no weights; `tokenmill synth {shown} DIRECTORY` makes some up, and `tokenmill bench latency \
+             --synthetic {shown}` measures without any"
+        ));
+    }
+    Some(format!("`tokenmill inspect {shown}` shows everything that stands in the way"))
 }
 
 /// `line` without the beginning that `text` ended with: a path that both name.

@@ -10,6 +10,8 @@ use std::{
     thread,
 };
 
+use tokio::signal::unix::SignalKind;
+
 use crate::error::{Error, Exit};
 
 /// What an interrupt does while some work is under way.
@@ -32,7 +34,18 @@ impl Interrupts {
     /// Begins to listen, for the life of the program.
     pub fn listen() -> Result<Self, Error> {
         let interrupts = Interrupts::default();
-        let state = Arc::clone(&interrupts.state);
+        interrupts.attend(SignalKind::interrupt())?;
+        Ok(interrupts)
+    }
+
+    /// Takes SIGTERM for an interrupt, too: for work that must not leave halves behind.
+    pub fn and_termination(self) -> Result<Self, Error> {
+        self.attend(SignalKind::terminate())?;
+        Ok(self)
+    }
+
+    fn attend(&self, kind: SignalKind) -> Result<(), Error> {
+        let state = Arc::clone(&self.state);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -40,7 +53,7 @@ impl Interrupts {
         // Registered here, not in the thread: an interrupt that comes right after must find the handler.
         let mut signals = {
             let _inside = runtime.enter();
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+            tokio::signal::unix::signal(kind)
                 .map_err(|source| Error::io("listening for interrupts", source))?
         };
         let listen = move || {
@@ -54,7 +67,7 @@ impl Interrupts {
             .name("interrupts".into())
             .spawn(listen)
             .map_err(|source| Error::io("starting the signal listener", source))?;
-        Ok(interrupts)
+        Ok(())
     }
 
     /// Runs `action` on an interrupt until the guard is dropped.

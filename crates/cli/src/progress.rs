@@ -2,13 +2,18 @@
 
 use std::{
     collections::HashMap,
+    process,
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokenmill::{Bytes, ProgressEvent, hub::PullEvent};
 
-use crate::{interrupt::Interrupts, output::Output};
+use crate::{
+    error::Exit,
+    interrupt::{Guard, Interrupts},
+    output::Output,
+};
 
 /// Between two lines where there is no terminal. Short work stays silent.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -18,6 +23,8 @@ pub struct Progress<'a> {
     output: &'a Output,
     interrupts: &'a Interrupts,
     bar: ProgressBar,
+    /// Whether there is a terminal to draw on, and leave to do so.
+    is_seen: bool,
     last_line: Instant,
     pulled: HashMap<String, u64>,
 }
@@ -25,12 +32,21 @@ pub struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Nothing is shown until the first event.
     pub fn new(output: &'a Output, interrupts: &'a Interrupts) -> Self {
-        let bar = if output.stderr_is_terminal && !output.is_quiet() {
-            ProgressBar::no_length()
-        } else {
-            ProgressBar::hidden()
-        };
-        Progress { output, interrupts, bar, last_line: Instant::now(), pulled: HashMap::new() }
+        // Seen from the first event on: before, it would show a length that nobody knows.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let is_seen = output.stderr_is_terminal && !output.is_quiet();
+        let (last_line, pulled) = (Instant::now(), HashMap::new());
+        Progress { output, interrupts, bar, is_seen, last_line, pulled }
+    }
+
+    /// From now on, until the guard is dropped, Ctrl-C ends the program at once: for work that only reads.
+    #[must_use = "the guard's end is the end of it"]
+    pub fn ends_at_once(&self) -> Guard<'a> {
+        let bar = self.bar.clone();
+        self.interrupts.during(move || {
+            bar.finish_and_clear();
+            process::exit(Exit::Interrupted as i32);
+        })
     }
 
     /// Shows a step of loading; `false` after Ctrl-C.
@@ -52,6 +68,7 @@ impl<'a> Progress<'a> {
                 self.bar.set_length(bytes);
                 self.note(&format!("{files} files, {}, commit {commit}", Bytes(bytes)));
             }
+            PullEvent::Tick => self.bar.tick(),
             PullEvent::Waiting { file } => {
                 self.note(&format!("another process is pulling {file}; waiting for it"));
             }
@@ -81,10 +98,9 @@ impl<'a> Progress<'a> {
 
     /// Counts single things done.
     pub fn counting(&mut self, what: &str, current: u64, total: u64) -> bool {
-        self.bar.set_style(style("{prefix:>9} {bar:30} {pos}/{len} {elapsed}"));
-        self.bar.set_prefix(what.to_owned());
         self.bar.set_length(total);
         self.bar.set_position(current);
+        self.draw("{prefix:>9} {bar:30} {pos}/{len} {elapsed}", what, "");
         !self.interrupts.take()
     }
 
@@ -94,27 +110,39 @@ impl<'a> Progress<'a> {
     }
 
     fn show_bytes(&mut self, what: &str, current: u64, total: u64, detail: &str) {
-        self.bar.set_style(style(
-            "{prefix:>9} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg:.dim}",
-        ));
-        self.bar.set_prefix(what.to_owned());
+        if total == 0 {
+            return self.show_phase(what, detail);
+        }
         self.bar.set_length(total);
         self.bar.set_position(current);
-        self.bar.set_message(detail.to_owned());
-        self.line(|| format!("{what}: {} of {}, {detail}", Bytes(current), Bytes(total)));
+        self.draw(
+            "{prefix:>9} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg:.dim}",
+            what,
+            detail,
+        );
+        let comma = if detail.is_empty() { "" } else { ", " };
+        self.line(|| format!("{what}: {} of {}{comma}{detail}", Bytes(current), Bytes(total)));
     }
 
     fn show_phase(&mut self, what: &str, detail: &str) {
-        self.bar.set_style(style("{prefix:>9} {wide_msg:.dim}"));
+        self.draw("{prefix:>9} {wide_msg:.dim}", what, detail);
+        self.line(|| format!("{what}: {detail}"));
+    }
+
+    /// Draws with what is known by now.
+    fn draw(&self, template: &str, what: &str, detail: &str) {
+        self.bar.set_style(style(template));
         self.bar.set_prefix(what.to_owned());
         self.bar.set_message(detail.to_owned());
+        if self.is_seen && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         self.bar.tick();
-        self.line(|| format!("{what}: {detail}"));
     }
 
     /// A line now and then, where no bar is seen.
     fn line(&mut self, text: impl FnOnce() -> String) {
-        if self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL {
+        if !self.is_seen && self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
             self.output.note(text());
         }

@@ -17,7 +17,7 @@ use crate::{
     config::Environment,
     device::DeviceChoice,
     error::{Error, Result},
-    hub::{Cache, HubReference, bytes_under},
+    hub::{Cache, HubReference, Leftover, bytes_under},
     inspect::InspectReport,
     load,
     model::Model,
@@ -172,7 +172,11 @@ impl Library {
             )));
         };
         let found = self.inner.cache.as_ref().and_then(|cache| cache.find(&name));
-        found.ok_or_else(|| Error::NotFound(self.not_cached(&name)))
+        found.ok_or_else(|| {
+            let problem =
+                if path.exists() { "it is not a directory" } else { "there is no such directory" };
+            Error::NotFound(format!("{}; as a path, {problem}", self.not_cached(&name)))
+        })
     }
 
     /// The cache of hub checkpoints, if a place for it is known.
@@ -194,6 +198,14 @@ impl Library {
             path: model.path,
         });
         Ok(models.collect())
+    }
+
+    /// What pulls left in the hub cache that did not come to their end, by name.
+    ///
+    /// # Errors
+    /// The cache exists and cannot be read.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>> {
+        Ok(self.inner.cache.as_ref().map(Cache::leftovers).transpose()?.unwrap_or_default())
     }
 
     /// Removes every revision of a checkpoint from the hub cache. Gives the bytes that were freed.
@@ -241,7 +253,23 @@ impl Library {
         let others = self.inner.cache.as_ref().map(|cache| cache.revisions(name));
         let others = others.filter(|names| !names.is_empty());
         let others = others.map(|names| format!(" (it has {})", names.join(", ")));
-        format!("{name} is {place}{}: pull it first", others.unwrap_or_default())
+        let others = others.unwrap_or_default();
+        format!("{name} is {place}{others}: pull it first{}", self.did_you_mean(name))
+    }
+
+    /// The cached model whose name is most like the one that was asked for.
+    fn did_you_mean(&self, name: &HubReference) -> String {
+        let cached = self.inner.cache.as_ref().and_then(|cache| cache.models().ok());
+        let asked = name.repository();
+        let likeness =
+            |known: &str| strsim::jaro_winkler(&asked.to_lowercase(), &known.to_lowercase());
+        let names = cached.unwrap_or_default().into_iter().map(|model| model.repository);
+        names
+            .filter(|known| *known != asked)
+            .map(|known| (likeness(&known), known))
+            .filter(|(likeness, _)| *likeness > 0.85)
+            .max_by(|left, right| left.0.total_cmp(&right.0))
+            .map_or(String::new(), |(_, known)| format!(", or did you mean {known}?"))
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

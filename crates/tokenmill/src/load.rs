@@ -76,6 +76,10 @@ pub(crate) fn load(
     let failed = |source| load_error(&manifest.path, source);
     let checkpoint = Checkpoint::open(manifest)
         .map_err(|error| failed(LoadError::Checkpoint(error.to_string())))?;
+    // A large tokenizer takes seconds.
+    if !progress(ProgressEvent::Prepare { detail: "reading the tokenizer".into() }) {
+        return Err(Error::Cancelled);
+    }
     let files = TextFiles::read(&checkpoint.layout.root, options)?;
     let load_options = options.load_options();
     let memory = backend.admit(manifest, &load_options).map_err(failed)?;

@@ -9,6 +9,10 @@ use super::{ModelFlags, loading};
 
 /// `tokenmill bench`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  tokenmill bench latency ORG/NAME -p 512 -o 128
+  tokenmill bench throughput --synthetic ./CONFIG_ONLY -r 64
+  tokenmill bench serve --url 127.0.0.1:8000 -c 16")]
 pub struct BenchArgs {
     /// What to measure.
     #[command(subcommand)]

@@ -86,7 +86,12 @@ pub enum Command {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Without -p and with standard input from a pipe or file, that input is the prompt; with -p it \
-is appended to the prompt. Only the answer goes to standard output."
+is appended to the prompt. Only the answer goes to standard output.
+
+Examples:
+  tokenmill run ./DIRECTORY                        talk
+  tokenmill run ORG/NAME -p \"Why?\" -n 100          one answer
+  tokenmill run ORG/NAME -p \"Sum up:\" < notes.txt  a file below the prompt"
 )]
 pub struct RunArgs {
     #[arg(help = MODEL_HELP)]
@@ -120,6 +125,10 @@ pub struct RunArgs {
 
 /// `tokenmill inspect`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  tokenmill inspect ORG/NAME
+  tokenmill inspect ./DIRECTORY --json
+  tokenmill inspect ./CONFIG_ONLY --synthetic   before its weights are here")]
 pub struct InspectArgs {
     #[arg(help = MODEL_HELP)]
     pub model: String,
@@ -136,7 +145,11 @@ pub struct InspectArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "HF_ENDPOINT names another hub, HF_TOKEN opens gated checkpoints, HF_HUB_CACHE or HF_HOME \
-name the cache. A pull that was cut off is resumed by the next."
+name the cache. A pull that was cut off is resumed by the next.
+
+Examples:
+  tokenmill pull ORG/NAME
+  tokenmill pull ORG/NAME@v1.0 --json"
 )]
 pub struct PullArgs {
     /// The checkpoint

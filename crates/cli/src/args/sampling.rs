@@ -87,6 +87,27 @@ impl SamplingFlags {
         Ok(setter.flags)
     }
 
+    /// Takes a flag back, so that the default holds; `false`: there is none of that name.
+    pub fn clear(&mut self, key: &str) -> bool {
+        match key {
+            "temperature" => self.temperature = None,
+            "top-p" => self.top_p = None,
+            "top-k" => self.top_k = None,
+            "min-p" => self.min_p = None,
+            "repetition-penalty" => self.repetition_penalty = None,
+            "frequency-penalty" => self.frequency_penalty = None,
+            "presence-penalty" => self.presence_penalty = None,
+            "seed" => self.seed = None,
+            "max-tokens" => self.max_tokens = None,
+            "min-tokens" => self.min_tokens = None,
+            "ignore-eos" => self.ignore_eos = None,
+            "stop" => self.stop.clear(),
+            "stop-token-id" => self.stop_token_id.clear(),
+            _ => return false,
+        }
+        true
+    }
+
     /// Every setting that is not absent, as `/set` would write it.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let optional = [
@@ -151,6 +172,32 @@ mod tests {
         assert!(error.contains("temprature") && !error.contains('\n'), "{error}");
         let error = flags.with(&[entry("top-k", "many")]).unwrap_err();
         assert!(error.contains("many") && error.contains("top-k"), "{error}");
+    }
+
+    #[test]
+    fn every_setting_that_is_shown_can_be_taken_back() {
+        let mut flags = SamplingFlags::default();
+        for (key, value) in [
+            ("temperature", "1"),
+            ("top-p", "1"),
+            ("top-k", "1"),
+            ("min-p", "1"),
+            ("repetition-penalty", "1"),
+            ("frequency-penalty", "1"),
+            ("presence-penalty", "1"),
+            ("seed", "1"),
+            ("max-tokens", "1"),
+            ("min-tokens", "1"),
+            ("ignore-eos", "true"),
+            ("stop", "x"),
+            ("stop-token-id", "1"),
+        ] {
+            flags = flags.with(&[entry(key, value)]).unwrap();
+            assert_eq!(flags.shown().len(), 1, "{key}");
+            assert!(flags.clear(key));
+            assert_eq!(flags.shown(), [], "{key}");
+        }
+        assert!(!flags.clear("temprature"));
     }
 
     #[test]

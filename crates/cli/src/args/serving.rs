@@ -11,7 +11,12 @@ use server::settings::{Kind, OPTIONS, OptionSpec, Scope};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Every setting is also an environment variable (TOKENMILL_MAX_QUEUE) and a key of the file \
-named by --config (max_queue). A flag beats a variable, a variable beats the file."
+named by --config (max_queue). A flag beats a variable, a variable beats the file.
+
+Examples:
+  tokenmill serve ORG/NAME
+  tokenmill serve ./DIRECTORY --port 8080 --api-key KEY
+  tokenmill serve ./A ./B --served-model-name small,large"
 )]
 pub struct ServeArgs {
     /// Checkpoint directories, ORG/NAME[@REVISION] in the hub cache, or demo, which is built in

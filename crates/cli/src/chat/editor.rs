@@ -23,6 +23,8 @@ const PROMPT: &str = "> ";
 pub enum Typed {
     /// An entry, maybe of several lines.
     Entry(String),
+    /// Bytes that are no text.
+    NoText,
     /// Ctrl-C, for the first time in a row.
     Interrupted,
     /// Ctrl-D, or Ctrl-C again.
@@ -63,6 +65,9 @@ impl Editor {
                 self.interrupted = false;
                 self.keep();
                 Ok(Typed::Entry(text))
+            }
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                Ok(Typed::NoText)
             }
             Err(ReadlineError::Interrupted) if !self.interrupted => {
                 self.interrupted = true;

@@ -20,6 +20,7 @@ use crate::{
     error::Error,
     interrupt::Interrupts,
     output::{BOLD, DIM, Output},
+    settings,
 };
 
 /// Talks until the user leaves. With `raw` every entry is continued on its own, without template and memory.
@@ -35,9 +36,13 @@ pub fn talk(
     let mut talk = Talk::new(model, raw, args, output, interrupts);
     let device = &model.info().device;
     output.note(format_args!("{BOLD}{}{BOLD:#} on {device}; /help lists the commands", model.id()));
+    if raw {
+        output.note("every text is continued on its own: nothing is remembered");
+    }
     loop {
         match editor.read()? {
             Typed::Leave => return Ok(()),
+            Typed::NoText => output.reply("that was not UTF-8; the line is forgotten"),
             Typed::Interrupted => output.reply("Ctrl-C again, Ctrl-D or /quit leaves"),
             Typed::Entry(text) => match line::parse(&text) {
                 Line::Empty => {}
@@ -97,14 +102,26 @@ impl<'a> Talk<'a> {
         self.interrupts.take();
         match answer {
             Ok(answer) => {
-                if answer.finish_reason == FinishReason::Cancelled {
-                    self.output.reply(format_args!("{DIM}stopped{DIM:#}"));
+                match answer.finish_reason {
+                    FinishReason::Cancelled => {
+                        self.output.reply(format_args!("{DIM}stopped{DIM:#}"));
+                    }
+                    FinishReason::Length => {
+                        let options = &self.session.options_mut().generate;
+                        let limit = self.model.resolve(options).ok().and_then(|all| all.max_tokens);
+                        self.output.reply(format_args!("{DIM}{}{DIM:#}", answer.cut(limit)));
+                    }
+                    FinishReason::Stop | FinishReason::ToolCalls => {}
                 }
                 self.last = Some(answer);
                 Ok(())
             }
             Err(Error::Library(error)) if error.fate() != tokenmill::Fate::Ours => {
-                self.output.error(&Error::Library(error));
+                let is_long = matches!(error, tokenmill::Error::ContextLengthExceeded { .. });
+                self.output.error(&answer::refused(error, self.model));
+                if is_long && !self.raw {
+                    self.output.reply("/reset forgets the conversation, /undo takes its end back");
+                }
                 Ok(())
             }
             Err(error) => Err(error),
@@ -169,8 +186,13 @@ impl<'a> Talk<'a> {
                 None => self.output.reply("there is no system message"),
             },
             Some(text) => {
+                let had = system.is_some();
                 *system = Some(text).filter(|text| !text.is_empty());
-                self.output.reply("the next question is asked with it; /reset forgets the rest");
+                self.output.reply(match (had, system.is_some()) {
+                    (_, true) => "the next question is asked with it; /reset forgets the rest",
+                    (true, false) => "the next question is asked without a system message",
+                    (false, false) => "there was no system message",
+                });
             }
         }
     }
@@ -192,11 +214,19 @@ impl<'a> Talk<'a> {
     }
 
     fn show_sampling(&self) {
-        let shown = self.flags.with(&self.changes).unwrap_or_default().shown();
-        if shown.is_empty() {
-            self.output.reply("nothing is set: the model's own defaults hold");
-        }
-        for (key, value) in shown {
+        let flags = self.flags.with(&self.changes).unwrap_or_default();
+        // Every key with what holds, then what has no value of its own: stop texts.
+        let settings = self.model.resolve(&flags.options()).map(|all| all.settings);
+        let settings = settings.unwrap_or_default();
+        let effective = settings.iter().map(|setting| {
+            let origin = settings::origin(setting);
+            (setting.name.replace('_', "-"), format!("{:<16} {DIM}{origin}{DIM:#}", setting.value))
+        });
+        let effective: Vec<(String, String)> = effective.collect();
+        let given = flags.shown().into_iter().map(|(key, value)| (key.to_owned(), value));
+        let known = |key: &str| effective.iter().any(|(name, _)| name == key);
+        let more: Vec<_> = given.filter(|(key, _)| !known(key)).collect();
+        for (key, value) in effective.iter().chain(&more) {
             self.output.reply(format_args!("  {key:<22} {value}"));
         }
     }
@@ -205,17 +235,26 @@ impl<'a> Talk<'a> {
     fn set(&mut self, key: String, value: String) {
         let key = key.replace('_', "-");
         let mut changes = self.changes.clone();
+        let mut flags = self.flags.clone();
         if value == "default" {
             changes.retain(|(name, _)| *name != key);
+            if !flags.clear(&key) {
+                return self
+                    .output
+                    .reply(format_args!("there is no setting {key}; /set lists them"));
+            }
         } else {
             // Only `stop` and `stop-token-id` may hold several values.
             changes.retain(|(name, _)| *name != key || key.starts_with("stop"));
             changes.push((key, value));
         }
-        match self.flags.with(&changes) {
-            Ok(flags) => {
-                self.changes = changes;
-                self.session.options_mut().generate = flags.options();
+        match flags.with(&changes) {
+            Ok(all) => {
+                if let Err(error) = self.model.resolve(&all.options()) {
+                    return self.output.error(&error.into());
+                }
+                (self.flags, self.changes) = (flags, changes);
+                self.session.options_mut().generate = all.options();
                 self.show_sampling();
             }
             Err(message) => self.output.reply(message),

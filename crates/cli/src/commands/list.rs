@@ -1,7 +1,7 @@
 //! `tokenmill list`: the checkpoints in the hub cache.
 
 use serde::Serialize;
-use tokenmill::{Bytes, Library, LibraryOptions, ModelOptions, builtin};
+use tokenmill::{Bytes, Library, LibraryOptions, ModelOptions, builtin, hub::Leftover};
 
 use crate::{
     args::ListArgs,
@@ -13,8 +13,11 @@ use crate::{
 #[derive(Serialize)]
 struct Row {
     name: String,
-    revision: String,
+    /// `None` where no revision is whole.
+    revision: Option<String>,
     bytes: u64,
+    /// A pull did not come to its end.
+    incomplete: bool,
     /// `None` where the configuration cannot be understood.
     architecture: Option<String>,
     path: std::path::PathBuf,
@@ -35,7 +38,10 @@ pub fn list(args: ListArgs, output: &Output) -> Result<(), Error> {
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max("NAME".len());
     output.line(format_args!("{BOLD}{:<width$}  {:>10}  ARCHITECTURE{BOLD:#}", "NAME", "SIZE"))?;
     for row in &rows {
-        let architecture = row.architecture.as_deref().unwrap_or("not understood");
+        let architecture = match row.incomplete {
+            true => "incomplete: pull it again, or rm it",
+            false => row.architecture.as_deref().unwrap_or("not understood"),
+        };
         output.line(format_args!(
             "{:<width$}  {:>10}  {architecture}",
             row.name,
@@ -63,9 +69,21 @@ fn rows(library: &Library) -> Result<Vec<Row>, Error> {
     let row = |model: tokenmill::LocalModel| Row {
         architecture: architecture(&model.name),
         name: model.name,
-        revision: model.revision,
+        revision: Some(model.revision),
         bytes: model.bytes,
+        incomplete: false,
         path: model.path,
     };
-    Ok(models.map(row).collect())
+    let left = |left: Leftover| Row {
+        architecture: None,
+        name: left.repository,
+        revision: None,
+        bytes: left.bytes,
+        incomplete: true,
+        path: left.path,
+    };
+    let leftovers = library.leftovers()?.into_iter().map(left);
+    let mut rows: Vec<Row> = models.map(row).chain(leftovers).collect();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(rows)
 }

@@ -9,17 +9,18 @@ use crate::{args::RmArgs, error::Error, output::Output};
 /// Asks unless told not to, then removes.
 pub fn rm(args: RmArgs, output: &Output) -> Result<(), Error> {
     let library = Library::new(LibraryOptions::default())?;
-    let models = library.local_models()?;
-    let Some(model) = models.iter().find(|model| model.name == args.model) else {
+    let whole = library.local_models()?.into_iter().map(|model| (model.name, model.bytes));
+    let left = library.leftovers()?.into_iter().map(|left| (left.repository, left.bytes));
+    let Some((name, bytes)) = whole.chain(left).find(|(name, _)| *name == args.model) else {
         let text = format!("{} is not in the hub cache", args.model);
         return Err(tokenmill::Error::NotFound(text).into());
     };
-    if !args.yes && !confirm(&model.name, Bytes(model.bytes), output)? {
+    if !args.yes && !confirm(&name, Bytes(bytes), output)? {
         output.note("nothing was removed");
         return Ok(());
     }
-    let freed = library.remove_local(&model.name)?;
-    output.note(format_args!("removed {}: {freed} freed", model.name));
+    let freed = library.remove_local(&name)?;
+    output.note(format_args!("removed {name}: {freed} freed"));
     Ok(())
 }
 

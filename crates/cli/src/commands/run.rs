@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     interrupt::Interrupts,
     logging,
-    output::Output,
+    output::{DIM, Output},
     progress::Progress,
     settings,
 };
@@ -30,9 +30,11 @@ pub fn run(args: RunArgs, verbosity: Verbosity, output: &Output) -> Result<(), E
     }
     let library = settings::library(&resolved)?;
     let mut progress = Progress::new(output, &interrupts);
-    let model = library.load(reference, settings::model_options(&resolved), &mut |event| {
-        progress.loading(event)
-    })?;
+    let model = {
+        let _reads_only = progress.ends_at_once();
+        let options = settings::model_options(&resolved);
+        library.load(reference, options, &mut |event| progress.loading(event))?
+    };
     progress.clear();
     tell_settings(&model);
     let raw = args.raw || continues_raw(&model, &args, output)?;
@@ -55,18 +57,24 @@ fn once(
     interrupts: &Interrupts,
 ) -> Result<(), Error> {
     let options = args.sampling.options();
+    let limit = model.resolve(&options)?.max_tokens;
+    let failed = |error| answer::refused(error, model);
     let generation = if raw {
-        model.generate(prompt, options)?
+        model.generate(prompt, options).map_err(failed)?
     } else {
         let system = args.system.iter().map(|text| ChatMessage::system(text.as_str()));
         let messages = system.chain([ChatMessage::user(prompt)]).collect();
-        model.chat(messages, chat_options(args), options)?
+        model.chat(messages, chat_options(args), options).map_err(failed)?
     };
     let show = if args.json { Show::Json } else { Show::Text };
     let cancel = generation.cancellation_token();
     let answer = answer::stream(generation, cancel, show, output, interrupts)?;
     match answer.finish_reason {
         tokenmill::FinishReason::Cancelled => Err(Error::Interrupted),
+        tokenmill::FinishReason::Length => {
+            output.note(format_args!("{DIM}{}{DIM:#}", answer.cut(limit)));
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

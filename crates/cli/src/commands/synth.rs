@@ -11,7 +11,7 @@ use crate::{
 /// Writes it, and says where.
 pub fn synth(args: SynthArgs, output: &Output) -> Result<(), Error> {
     refuse_occupied(&args.out)?;
-    let interrupts = Interrupts::listen()?;
+    let interrupts = Interrupts::listen()?.and_termination()?;
     let mut progress = Progress::new(output, &interrupts);
     let weights = SyntheticWeights { seed: args.seed, dtype: args.dtype };
     write_checkpoint(&args.config, &args.out, weights, &mut |done, total| {

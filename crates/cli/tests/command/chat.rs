@@ -103,7 +103,11 @@ fn a_conversation_with_its_commands() {
         Terminal::open(&home, &["run", &llama(), "-n8", "--ignore-eos", "--seed", "5"]);
     terminal.wait_for("/help lists the commands");
     terminal.enter("/help", "Ctrl-C stops an answer");
-    terminal.enter("room the request", "\n");
+    terminal.enter("room the request", "cut after 8 tokens");
+    let settings = terminal.enter("/set", "min-tokens");
+    assert!(settings.contains("temperature") && settings.contains("top-k"), "{settings}");
+    terminal.enter("/system none", "there was no system message");
+    terminal.enter("/set seed default", "temperature");
     let stats = terminal.enter("/stats", "in all");
     assert!(stats.contains("answer 8 tokens"), "{stats}");
     terminal.enter("\"\"\"first\rsecond\"\"\"", "\n");
@@ -143,6 +147,20 @@ fn an_interrupt_stops_the_answer_and_the_talk_goes_on() {
     terminal.wait_for("Ctrl-C again");
     terminal.wait_for("> ");
     terminal.type_in("\u{3}");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn bytes_that_are_no_text_do_not_end_the_talk() {
+    let home = Home::new();
+    let mut terminal = Terminal::open(&home, &["run", &llama(), "-n3", "--ignore-eos"]);
+    terminal.wait_for("/help lists the commands");
+    terminal.wait_for("> ");
+    terminal.keyboard.write_all(b"\xff\r").unwrap();
+    terminal.wait_for("not UTF-8");
+    terminal.enter("/stats", "no answer yet");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
     assert_eq!(terminal.end(), Some(0));
 }
 

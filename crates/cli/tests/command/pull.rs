@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use testkit::hub::{File, MockHub, sha256};
 
-use crate::support::{Home, Ran, fixture, ran};
+use crate::support::{Home, Ran, fixture, ran, signal};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const WEIGHTS: &str = "model.safetensors";
@@ -118,4 +118,17 @@ fn what_the_hub_does_not_have_is_a_model_that_was_not_found() {
     hub.answer_everything(404);
     pull(&home, &hub, &ONCE, None).failed(3, &["org/name", "not found (404)", "check the name"]);
     assert!(!repository(&home).join("refs/main").exists());
+}
+
+#[test]
+fn an_interrupt_is_heard_while_the_hub_says_nothing() {
+    let home = Home::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = home.command(&["pull", "org/name"]);
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let mut child = command.env("HF_ENDPOINT", url).spawn().unwrap();
+    // The request has come, so the program listens for signals, and it gets no answer.
+    let _held = silent.accept().unwrap();
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }

@@ -48,7 +48,7 @@ fn greedy_text_is_the_golden_one() {
 fn one_shot_prints_the_answer_and_nothing_else() {
     let home = Home::new();
     let model = llama();
-    let arguments = ["run", &model, "-p", "hello", "-n8", "--ignore-eos", "--seed", "7"];
+    let arguments = ["run", &model, "-p", "hello", "-n8", "--ignore-eos", "--seed", "7", "-q"];
     let first = home.run(&arguments);
     assert!(first.done().trim().len() > 1, "{first:?}");
     assert!(first.stdout.ends_with('\n'));
@@ -107,7 +107,7 @@ fn without_a_template_the_text_is_continued_and_that_is_said() {
     let ran = home.run(&["run", path, "-p", "room", "-n4", "--seed=1"]);
     ran.done();
     assert!(ran.stderr.contains("no chat template"), "{ran:?}");
-    let raw = home.run(&["run", path, "-p", "room", "-n4", "--seed=1", "--raw"]);
+    let raw = home.run(&["run", path, "-p", "room", "-n4", "--seed=1", "--raw", "-q"]);
     assert_eq!((ran.stdout, raw.stderr.as_str()), (raw.stdout, ""));
     home.run(&["run", path, "-p", "x", "--system", "be brief"])
         .failed(2, &["no chat template", "--system"]);
@@ -224,7 +224,7 @@ fn every_fixture_answers() {
     let home = Home::new();
     for name in testkit::golden::fixture_names() {
         let path = fixture(&name);
-        let ran = home.run(&["run", text(&path), "-p", "hi", "-n4", "--ignore-eos", "--seed=1"]);
+        let ran = home.run(&["run", text(&path), "-p", "hi", "-n4", "--ignore-eos", "-q"]);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{name}: {ran:?}");
     }
 }
@@ -283,7 +283,8 @@ fn a_pipe_gets_the_answer_without_its_reasoning() {
     ];
     // Six tokens do not reach the end of the reasoning.
     let ran = home.run(&arguments);
-    assert_eq!((ran.done(), ran.stderr.as_str()), ("", "the answer ended within its reasoning\n"));
+    assert_eq!(ran.done(), "");
+    assert!(ran.stderr.contains("the answer ended within its reasoning\n"), "{ran:?}");
     let events = home.run(&[&arguments[..], &["--json"]].concat()).json_lines();
     let last = events.last().unwrap();
     assert_eq!(last["text"], "");
@@ -297,4 +298,35 @@ fn no_thinking_needs_a_template_that_knows_it() {
     let home = Home::new();
     let ran = home.run(&["run", &llama(), "-p", "hello", "--no-thinking"]);
     ran.failed(2, &["does not read enable_thinking"]);
+}
+
+#[test]
+fn an_answer_that_was_cut_says_so_beside_it() {
+    let home = Home::new();
+    let ran = home.run(&["run", &llama(), "-p", "hi", "-n3", "--ignore-eos", "--seed=1"]);
+    ran.done();
+    assert!(ran.stderr.contains("cut after 3 tokens"), "{ran:#?}");
+    assert!(!ran.stdout.contains("cut after"), "{ran:#?}");
+    let quiet = home.run(&["run", &llama(), "-p", "hi", "-n3", "--ignore-eos", "--seed=1", "-q"]);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn a_longer_context_is_advised_only_where_it_can_be_had() {
+    let home = Home::new();
+    let long = "word ".repeat(400);
+    let ran = home.run(&["run", &llama(), "-p", &long, "--max-model-len", "64"]);
+    ran.failed(1, &["context holds 64", "raise --max-model-len"]);
+    let longer = "word ".repeat(20_000);
+    let ran = home.run_with(&["run", &llama()], longer.as_bytes());
+    assert!(ran.code == 1 && !ran.stderr.contains("raise --max-model-len"), "{ran:#?}");
+}
+
+#[test]
+fn twice_verbose_tells_more_than_once() {
+    let home = Home::new();
+    let run = |flag| home.run(&["run", &llama(), "-p", "hi", "-n3", "--ignore-eos", flag]).stderr;
+    let (once, twice) = (run("-v"), run("-vv"));
+    assert!(!once.contains("answered"), "{once}");
+    assert!(twice.contains("answered") && twice.contains("completion_tokens=3"), "{twice}");
 }

@@ -145,7 +145,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("threads", POSITIVE, "Threads for a backend that computes on the host")
         .absent("all cores"),
     model("no-prefix-cache", Kind::Switch, "Compute every prompt anew").or("false"),
-    model("max-queue", POSITIVE, "Most sequences that wait for their first step; more get 429")
+    model("max-queue", POSITIVE, "Most sequences that wait for their first step; more are refused")
         .unit("sequences")
         .or("1024"),
     model(

@@ -40,6 +40,17 @@ pub struct CachedModel {
     pub path: PathBuf,
 }
 
+/// What a pull that did not come to its end left: files, but no revision that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// ORG/NAME.
+    pub repository: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Its directory in the cache.
+    pub path: PathBuf,
+}
+
 impl Cache {
     /// The cache in directory `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
@@ -76,20 +87,39 @@ impl Cache {
     /// # Errors
     /// The cache exists and cannot be read.
     pub fn models(&self) -> Result<Vec<CachedModel>, Error> {
+        let repositories = self.repositories()?.into_iter();
+        Ok(repositories.filter_map(|reference| self.model_of(reference)).collect())
+    }
+
+    /// What pulls left that did not come to their end, by name.
+    ///
+    /// # Errors
+    /// The cache exists and cannot be read.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>, Error> {
+        let broken = self.repositories()?.into_iter();
+        let broken = broken.filter(|reference| self.model_of(reference.clone()).is_none());
+        let leftover = |reference: HubReference| {
+            let path = self.repository(&reference);
+            Leftover { repository: reference.repository(), bytes: bytes_under(&path), path }
+        };
+        Ok(broken.map(leftover).collect())
+    }
+
+    /// Every repository that has a directory, by name.
+    fn repositories(&self) -> Result<Vec<HubReference>, Error> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(Error::File { path: self.root.clone(), source }),
         };
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut models: Vec<CachedModel> = names.filter_map(|name| self.model_in(&name)).collect();
-        models.sort_by(|a, b| a.repository.cmp(&b.repository));
-        Ok(models)
+        let directories = entries.flatten().filter(|entry| entry.path().is_dir());
+        let names = directories.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut found: Vec<HubReference> = names.filter_map(|name| reference_of(&name)).collect();
+        found.sort_by_key(HubReference::repository);
+        Ok(found)
     }
 
-    fn model_in(&self, directory: &str) -> Option<CachedModel> {
-        let (organisation, name) = directory.strip_prefix(PREFIX)?.split_once("--")?;
-        let mut reference: HubReference = format!("{organisation}/{name}").parse().ok()?;
+    fn model_of(&self, mut reference: HubReference) -> Option<CachedModel> {
         if self.find(&reference).is_none() {
             reference.revision = self.revisions(&reference).into_iter().next()?;
         }
@@ -201,6 +231,11 @@ impl Cache {
     }
 }
 
+fn reference_of(directory: &str) -> Option<HubReference> {
+    let (organisation, name) = directory.strip_prefix(PREFIX)?.split_once("--")?;
+    format!("{organisation}/{name}").parse().ok()
+}
+
 fn directory_name(reference: &HubReference) -> String {
     format!("{PREFIX}{}--{}", reference.organisation, reference.name)
 }
@@ -228,13 +263,15 @@ fn link_to(_relative: &Path, blob: &Path, link: &Path) -> io::Result<()> {
     fs::copy(blob, link).map(drop)
 }
 
+/// Links to directories are not followed: they may lead back up, and then there is no end.
 fn collect_files(directory: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            collect_files(&path, found);
-        } else {
-            found.push(path);
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => collect_files(&path, found),
+            _ if path.is_dir() => {}
+            _ => found.push(path),
         }
     }
 }
@@ -288,6 +325,31 @@ mod tests {
         assert!(cache.remove(&"a/x".parse().unwrap()).unwrap() > Some(1));
         assert_eq!(cache.remove(&"a/x".parse().unwrap()).unwrap(), None);
         assert_eq!(cache.models().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_a_broken_pull_left_is_found_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::new(root.path());
+        put(&cache, &"a/x".parse().unwrap(), "c1");
+        let broken: HubReference = "b/y".parse().unwrap();
+        let partial = cache.blob(&broken, "e1.incomplete");
+        create_parent(&partial).unwrap();
+        fs::write(&partial, "half").unwrap();
+        let left = cache.leftovers().unwrap();
+        assert_eq!((left.len(), left[0].repository.as_str(), left[0].bytes), (1, "b/y", 4));
+        assert_eq!(cache.remove(&broken).unwrap(), Some(4));
+        assert_eq!(cache.leftovers().unwrap(), []);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_directories_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "12").unwrap();
+        std::os::unix::fs::symlink(root.path(), root.path().join("up")).unwrap();
+        std::os::unix::fs::symlink(root.path(), root.path().join("again")).unwrap();
+        assert_eq!(bytes_under(root.path()), 2);
     }
 
     #[test]

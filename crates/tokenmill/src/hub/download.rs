@@ -12,6 +12,7 @@ use super::{
     cache::create_parent,
     checksum::Checksum,
     client::{Client, Failure, Identity, Listing, RemoteFile},
+    watched::Teller,
 };
 
 /// Bytes read from the connection at once.
@@ -26,23 +27,19 @@ pub(super) struct Pull<'p> {
     cache: Cache,
     reference: &'p HubReference,
     options: &'p HubOptions,
-    progress: &'p mut dyn FnMut(PullEvent) -> bool,
+    teller: Teller,
     downloaded: u64,
     cached: u64,
 }
 
 impl<'p> Pull<'p> {
-    pub fn new(
-        reference: &'p HubReference,
-        options: &'p HubOptions,
-        progress: &'p mut dyn FnMut(PullEvent) -> bool,
-    ) -> Self {
+    pub fn new(reference: &'p HubReference, options: &'p HubOptions, teller: Teller) -> Self {
         Pull {
             client: Client::new(options),
             cache: Cache::new(&options.cache_dir),
             reference,
             options,
-            progress,
+            teller,
             downloaded: 0,
             cached: 0,
         }
@@ -68,6 +65,7 @@ impl<'p> Pull<'p> {
     pub fn bring(&mut self, commit: &str, file: &RemoteFile) -> Result<(), Error> {
         let url = self.client.file_url(self.reference, commit, &file.name);
         let identity = self.trying(&file.name, &url, |pull| pull.client.identify(&url))?;
+        self.teller.check()?;
         let blob = self.cache.blob(self.reference, &identity.etag);
         let received = self.bring_blob(&file.name, &url, &identity, &blob)?;
         self.cache.link(self.reference, commit, &file.name, &identity.etag)?;
@@ -104,6 +102,7 @@ impl<'p> Pull<'p> {
         let _lock = cache.lock(reference, &identity.etag, || {
             self.tell(PullEvent::Waiting { file: file.to_owned() })
         })?;
+        self.teller.check()?;
         if is_whole(blob, identity) {
             return Ok(None);
         }
@@ -120,6 +119,7 @@ impl<'p> Pull<'p> {
             return Ok(());
         }
         let (mut reader, start) = self.client.read_from(url, partial.bytes)?;
+        self.teller.check()?;
         if start != partial.bytes {
             partial.restart()?;
         }
@@ -133,6 +133,7 @@ impl<'p> Pull<'p> {
             if read == 0 {
                 break;
             }
+            self.teller.check()?;
             partial.append(&chunk[..read])?;
             if partial.bytes - reported >= REPORT_EVERY {
                 reported = partial.bytes;
@@ -173,7 +174,7 @@ impl<'p> Pull<'p> {
     }
 
     fn tell(&mut self, event: PullEvent) -> Result<(), Error> {
-        if (self.progress)(event) { Ok(()) } else { Err(Error::Cancelled) }
+        self.teller.tell(event)
     }
 }
 

@@ -14,13 +14,15 @@ mod download;
 mod error;
 mod reference;
 mod select;
+mod watched;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
 pub(crate) use cache::bytes_under;
-pub use cache::{Cache, CachedModel};
+pub use cache::{Cache, CachedModel, Leftover};
 pub use error::Error;
 pub use reference::HubReference;
+pub use watched::TICK;
 
 use crate::config::Environment;
 
@@ -106,6 +108,8 @@ pub enum PullEvent {
         /// It was in the cache already.
         cached: bool,
     },
+    /// Nothing new: asked now and then, so that a pull can be cancelled while it waits for the hub or for another process.
+    Tick,
     /// A transfer failed and is tried again.
     Retry {
         /// What was asked for.
@@ -131,7 +135,8 @@ pub struct Pulled {
 }
 
 /// Brings `reference` (ORG/NAME, ORG/NAME@REVISION) into the cache and gives its directory. What is there already is
-/// not loaded again; what was cut off is resumed. `progress` returns `false` to cancel.
+/// not loaded again; what was cut off is resumed. `progress` is called at least every [`TICK`] and returns `false` to
+/// cancel, which is heeded at once: a thread that waits for the hub is left behind, and ends without writing more.
 ///
 /// # Errors
 /// See [`Error`]; what was loaded stays for the next pull, except a file whose checksum is wrong.
@@ -141,9 +146,18 @@ pub fn pull(
     progress: &mut dyn FnMut(PullEvent) -> bool,
 ) -> Result<Pulled, Error> {
     let reference: HubReference = reference.parse()?;
-    let mut pull = download::Pull::new(&reference, options, progress);
+    let options = options.clone();
+    watched::run(progress, move |teller| bring_all(&reference, &options, teller))
+}
+
+fn bring_all(
+    reference: &HubReference,
+    options: &HubOptions,
+    teller: watched::Teller,
+) -> Result<Pulled, Error> {
+    let mut pull = download::Pull::new(reference, options, teller);
     let listing = pull.list()?;
-    let files = select::needed(&reference, listing.files)?;
+    let files = select::needed(reference, listing.files)?;
     pull.announce(&listing.commit, &files)?;
     for file in &files {
         pull.bring(&listing.commit, file)?;

@@ -24,6 +24,13 @@ struct Results {
 /// Measures and tells.
 pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
     let model = bench.load(&[("max-num-seqs", args.batch), ("max-queue", args.batch)])?;
+    let together = model.runner().max_step_sequences;
+    if args.batch as usize > together {
+        bench.output.warn(format_args!(
+            "a step advances {together} sequences: the batch of {} is not computed at once",
+            args.batch
+        ));
+    }
     let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
     let mut progress = Progress::new(bench.output, &bench.interrupts);
     let total = u64::from(args.warmup + args.iterations);
