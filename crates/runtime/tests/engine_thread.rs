@@ -105,7 +105,7 @@ fn a_fault_fails_every_request_once_and_the_engine_says_so() {
 fn a_failed_row_fails_its_request_alone() {
     let engine = engine(Some(Fault { step: 1, kind: FaultKind::Row }));
     let mut first = engine.submit(request(5)).unwrap();
-    assert_eq!(end(&mut first), FinishReason::Failed("injected".into()));
+    assert_eq!(end(&mut first), FinishReason::NoNumbers("injected".into()));
     let mut second = engine.submit(request(5)).unwrap();
     assert_eq!(end(&mut second), FinishReason::Length);
     assert!(engine.health().ok);

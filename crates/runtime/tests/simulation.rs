@@ -242,7 +242,10 @@ impl Simulation {
                 Some(EngineEvent::Finished { reason: FinishReason::Cancelled, .. }) => {
                     self.seen.cancelled += 1;
                 }
-                Some(EngineEvent::Finished { reason: FinishReason::Failed(_), .. }) => {
+                Some(EngineEvent::Finished {
+                    reason: FinishReason::Failed(_) | FinishReason::NoNumbers(_),
+                    ..
+                }) => {
                     self.seen.failed += 1;
                 }
                 Some(EngineEvent::Finished { .. }) => self.seen.finished += 1,
@@ -279,7 +282,7 @@ impl Simulation {
         }
         let whole = match reason {
             FinishReason::Cancelled => false,
-            FinishReason::Failed(_) if self.fault.is_some() => false,
+            FinishReason::Failed(_) | FinishReason::NoNumbers(_) if self.fault.is_some() => false,
             reason => {
                 if *reason != expected.reason {
                     return Err(format!("ended by {reason:?}, alone by {:?}", expected.reason));

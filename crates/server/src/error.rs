@@ -10,7 +10,15 @@ use axum::{
 use serde::Serialize;
 use tokenmill::Error;
 
-use crate::wire::{fields::Problem, json::JsonError};
+use crate::wire::{
+    fields::{Problem, cut, quoted},
+    json::JsonError,
+};
+
+/// Longest message of an error, in characters. What is at fault is cut before; this is the net under all of it.
+const MAX_MESSAGE_CHARS: usize = 16 << 10;
+/// And so much of it goes to the log.
+const MAX_LOGGED_CHARS: usize = 400;
 
 /// A failed request, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +35,13 @@ pub struct ApiError {
     pub message: String,
     /// When to try again.
     pub retry_after: Option<Duration>,
+}
+
+/// What the log says of an error reply; travels among the reply's extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub code: &'static str,
+    pub message: String,
 }
 
 /// The body of an error reply.
@@ -51,7 +66,7 @@ impl ApiError {
             kind,
             code: None,
             param: None,
-            message: message.into(),
+            message: cut(message.into(), MAX_MESSAGE_CHARS),
             retry_after: None,
         }
     }
@@ -89,13 +104,14 @@ impl ApiError {
 
     /// 404: no such route.
     pub fn no_route(path: &str) -> Self {
-        Self::invalid(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))
+        Self::invalid(StatusCode::NOT_FOUND, format!("there is nothing at {}", quoted(path)))
             .code("not_found")
     }
 
     /// 404: no such model.
     pub fn no_model(name: &str, known: &[String]) -> Self {
-        let message = format!("the model {name:?} does not exist; served: {}", known.join(", "));
+        let message =
+            format!("the model {} does not exist; served: {}", quoted(name), known.join(", "));
         Self::invalid(StatusCode::NOT_FOUND, message).code("model_not_found").param("model")
     }
 
@@ -106,7 +122,7 @@ impl ApiError {
 
     /// 405: the route has other methods.
     pub fn method_not_allowed(method: &str, path: &str) -> Self {
-        let message = format!("{path} does not take {method}");
+        let message = format!("{} does not take {}", quoted(path), quoted(method));
         Self::invalid(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
     }
 
@@ -157,6 +173,16 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("internal_error")
     }
 
+    /// 503: too many large bodies are on their way.
+    pub fn bodies_busy(retry: Duration) -> Self {
+        Self::unavailable("busy", "too many large requests are arriving at once").retry(retry)
+    }
+
+    /// 500: the model gave no numbers that a token could be drawn from.
+    pub fn no_numbers(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("no_numbers")
+    }
+
     /// 500: the request was taken in and could not be finished.
     pub fn broke_off(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("broke_off")
@@ -174,6 +200,12 @@ impl ApiError {
         }
     }
 
+    /// What the log says of it.
+    pub(crate) fn failure(&self) -> Failure {
+        let message = cut(self.message.clone(), MAX_LOGGED_CHARS);
+        Failure { code: self.code.unwrap_or(self.kind), message }
+    }
+
     /// Says which of a request's prompts was refused.
     pub(crate) fn of_prompt(mut self, index: usize) -> Self {
         self.message = format!("prompt[{index}]: {}", self.message);
@@ -189,6 +221,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
+        response.extensions_mut().insert(self.failure());
         let headers = response.headers_mut();
         if let Some(after) = self.retry_after {
             let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
@@ -234,6 +267,7 @@ impl From<Error> for ApiError {
                     .retry(retry_after)
             }
             Error::Draining => ApiError::draining(),
+            Error::NoNumbers(_) => ApiError::no_numbers(message),
             Error::BrokeOff(_) => ApiError::broke_off(message),
             Error::Failed(_) => ApiError::unhealthy(message),
             // These arise while loading, not while serving: towards a client they are ours.
@@ -274,6 +308,7 @@ mod tests {
         assert_eq!(status_and_code(Error::Draining), (503, Some("draining")));
         assert_eq!(status_and_code(Error::Failed("x".into())), (503, Some("unhealthy")));
         assert_eq!(status_and_code(Error::BrokeOff("x".into())), (500, Some("broke_off")));
+        assert_eq!(status_and_code(Error::NoNumbers("x".into())), (500, Some("no_numbers")));
         assert_eq!(status_and_code(Error::Internal("x".into())), (500, Some("internal_error")));
     }
 

@@ -110,6 +110,13 @@ pub fn termination_signals() -> std::io::Result<impl Stream<Item = ()> + Send + 
 impl Server {
     /// Listens, without serving anything yet.
     pub async fn bind(options: ServerOptions) -> Result<Server, ServeError> {
+        if let Some(strange) = options.cors_origins.iter().find(|origin| !routes::is_origin(origin))
+        {
+            return Err(ServeError::Options(format!(
+                "--cors-origin {strange:?} is no origin: write it as browsers do (https://host or https://host:port, in \
+                 lower case, nothing behind), or * for all"
+            )));
+        }
         let address = format!("{}:{}", bracketed(&options.host), options.port);
         let bound = async {
             let listener = TcpListener::bind(&address).await?;

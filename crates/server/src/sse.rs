@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
 use tokenmill::{Error, Generation, GenerationEvent};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Failure};
 
 /// Silence after which a comment is sent, so that no proxy takes the connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -59,8 +59,10 @@ pub fn respond<W: ChunkWriter>(generations: Vec<Generation>, writer: W) -> Respo
 /// An event of one of the prompts.
 type Numbered = (usize, Result<GenerationEvent, ApiError>);
 
-struct Pump<S, W> {
-    events: S,
+struct Pump<W> {
+    /// The request's, whose id then stands beside what is logged.
+    span: tracing::Span,
+    events: Pin<Box<dyn Stream<Item = Numbered> + Send>>,
     writer: W,
     ready: VecDeque<String>,
     ended: bool,
@@ -71,8 +73,13 @@ fn lines<W: ChunkWriter>(
     events: impl Stream<Item = Numbered> + Send + 'static,
     writer: W,
 ) -> impl Stream<Item = String> + Send {
-    let events: Pin<Box<dyn Stream<Item = Numbered> + Send>> = events.boxed();
-    let pump = Pump { events, writer, ready: VecDeque::new(), ended: false };
+    let pump = Pump {
+        span: tracing::Span::current(),
+        events: events.boxed(),
+        writer,
+        ready: VecDeque::new(),
+        ended: false,
+    };
     stream::unfold(pump, |mut pump| async move {
         loop {
             if let Some(line) = pump.ready.pop_front() {
@@ -82,12 +89,23 @@ fn lines<W: ChunkWriter>(
                 return None;
             }
             let event = pump.events.next().await;
-            pump.take(event);
+            pump = pump.take_anywhere(event).await?;
         }
     })
 }
 
-impl<S, W: ChunkWriter> Pump<S, W> {
+impl<W: ChunkWriter> Pump<W> {
+    /// Takes an event; one that carries a prompt's log-probabilities, which may be many, on a thread that may be occupied.
+    async fn take_anywhere(mut self, event: Option<Numbered>) -> Option<Self> {
+        let large =
+            matches!(&event, Some((_, Ok(GenerationEvent::Prompt { logprobs: Some(_), .. }))));
+        let work = move || {
+            self.take(event);
+            self
+        };
+        if large { tokio::task::spawn_blocking(work).await.ok() } else { Some(work()) }
+    }
+
     fn take(&mut self, event: Option<Numbered>) {
         let chunks = match event {
             Some((prompt, event)) => {
@@ -104,7 +122,11 @@ impl<S, W: ChunkWriter> Pump<S, W> {
                 }
             }
             Err(error) => {
-                tracing::warn!(status = error.status.as_u16(), message = %error.message, "a stream failed");
+                let (status, Failure { code, message }) = (error.status.as_u16(), error.failure());
+                self.span.in_scope(|| match status {
+                    500 => tracing::error!(status, code, message, "a stream failed"),
+                    _ => tracing::warn!(status, code, message, "a stream failed"),
+                });
                 self.ready.push_back(json(&error.body()));
                 self.ended = true;
             }

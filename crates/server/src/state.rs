@@ -8,20 +8,20 @@ use std::{
 use tokenmill::Model;
 use tokio::sync::Semaphore;
 
-use crate::{ServerOptions, error::ApiError, metrics::HttpCounters};
+use crate::{ServerOptions, body::BodyMemory, error::ApiError, metrics::HttpCounters};
 
-/// Most large bodies that are held and parsed at once. Small ones are bounded by the number of connections.
-const MAX_LARGE_BODIES: usize = 8;
+/// Memory for the bodies of requests, in bodies of the greatest length. What is small is bounded by the number of connections.
+const LARGE_BODIES: usize = 8;
 
 /// What all requests share.
 #[derive(Debug)]
 pub struct ServerState {
     pub(crate) options: ServerOptions,
     pub(crate) http: HttpCounters,
-    /// Taken by templates and tokenizers at work on large texts.
+    /// Taken by all work on large requests and large replies: parsing, templates, tokenizers, writing.
     pub(crate) preparing: Semaphore,
-    /// Taken while a large body is read and parsed.
-    pub(crate) large_bodies: Semaphore,
+    /// Taken by large bodies as they arrive.
+    pub(crate) body_memory: BodyMemory,
     inner: RwLock<Inner>,
 }
 
@@ -64,11 +64,12 @@ impl ServerState {
     /// The state of a server whose models are still to come.
     pub fn new(options: ServerOptions) -> Arc<ServerState> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let body_memory = BodyMemory::new(LARGE_BODIES, options.max_body.0);
         Arc::new(ServerState {
             options,
             http: HttpCounters::default(),
             preparing: Semaphore::new(cores),
-            large_bodies: Semaphore::new(MAX_LARGE_BODIES),
+            body_memory,
             inner: RwLock::new(Inner { stage: Stage::Loading, models: Vec::new() }),
         })
     }

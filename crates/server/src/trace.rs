@@ -11,10 +11,13 @@ use axum::{
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::state::ServerState;
+use crate::{error::Failure, state::ServerState, wire::fields::cut};
 
 /// The header that carries a request's id in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// So much of a path goes to the log, in characters.
+const MAX_PATH_CHARS: usize = 200;
 
 /// Longest id taken from a client, in bytes.
 const MAX_ID_BYTES: usize = 128;
@@ -34,19 +37,31 @@ pub async fn follow(
     // Unknown paths share one label: clients must not be able to grow the counters.
     let route = route.unwrap_or_else(|| "other".to_owned());
     let method = request.method().clone();
+    let path = cut(request.uri().path().to_owned(), MAX_PATH_CHARS);
     let span = tracing::info_span!("request", request_id = %id, %method, %route);
     request.extensions_mut().insert(RequestId(id.clone()));
     let start = Instant::now();
     let mut response = next.run(request).instrument(span.clone()).await;
     let status = response.status().as_u16();
     state.http.count(&route, method.as_str(), status);
-    span.in_scope(|| {
-        tracing::info!(status, head_ms = start.elapsed().as_millis() as u64, "answered")
-    });
+    let head_ms = start.elapsed().as_millis() as u64;
+    let failure = response.extensions_mut().remove::<Failure>();
+    span.in_scope(|| log(status, &path, head_ms, failure));
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
+}
+
+/// The request's line. What is the server's own fault is for the operator to see.
+fn log(status: u16, path: &str, head_ms: u64, failure: Option<Failure>) {
+    match failure {
+        None => tracing::info!(status, path, head_ms, "answered"),
+        Some(Failure { code, message }) if status == 500 => {
+            tracing::error!(status, path, head_ms, code, message, "failed");
+        }
+        Some(Failure { code, .. }) => tracing::info!(status, path, head_ms, code, "refused"),
+    }
 }
 
 /// The client's id if it is short and plain, else a new one.

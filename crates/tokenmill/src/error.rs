@@ -120,8 +120,13 @@ pub enum Error {
     /// The load was stopped by its progress callback.
     #[error("loading was cancelled")]
     Cancelled,
-    /// The generation broke off: its row could not be computed, or device or engine failed under it. What came before is
-    /// not whole.
+    /// The model computed no usable numbers for this request (a NaN among its logits, say). Others are not affected.
+    #[error(
+        "the model computed no usable numbers for this prompt, so that no token could be drawn: {0}; the checkpoint or \
+         its kernels are at fault, other requests go on"
+    )]
+    NoNumbers(String),
+    /// The generation broke off: device or engine failed under it. What came before is not whole.
     #[error("the generation broke off: {0}")]
     BrokeOff(String),
     /// The model's device or engine has failed; every request gets this until the model is loaded anew.
@@ -148,7 +153,9 @@ impl Error {
             | Error::File { .. }
             | Error::Hub(_)
             | Error::Cancelled => Fate::Operator,
-            Error::BrokeOff(_) | Error::Failed(_) | Error::Internal(_) => Fate::Ours,
+            Error::NoNumbers(_) | Error::BrokeOff(_) | Error::Failed(_) | Error::Internal(_) => {
+                Fate::Ours
+            }
         }
     }
 

@@ -53,6 +53,7 @@ pub use generation::{
 pub use inspect::{InspectReport, inspect};
 pub use library::{Library, LibraryOptions, LocalModel};
 pub use model::{Model, ModelInfo, PromptFailure};
+pub use models::prompt::DecodeStream;
 pub use options::{GenerateOptions, ModelOptions};
 pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;

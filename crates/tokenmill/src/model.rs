@@ -260,6 +260,16 @@ impl Model {
         tokens.map_err(|error| Error::prompt("prompt", error))
     }
 
+    /// The tokens of a `text` whose author may write control tokens: what it spells of them becomes them.
+    ///
+    /// # Errors
+    /// Those of [`tokenize`](Self::tokenize).
+    pub fn tokenize_trusted(&self, text: &str, add_special_tokens: bool) -> Result<Vec<TokenId>> {
+        let tokenizer = self.need_tokenizer("a text prompt")?;
+        let tokens = tokenizer.encode_trusted(text, add_special_tokens);
+        tokens.map_err(|error| Error::prompt("prompt", error))
+    }
+
     /// The text of `tokens`.
     ///
     /// # Errors
@@ -363,7 +373,10 @@ impl Model {
         let tokens = match prompt {
             Prompt::Text(text) => {
                 self.check_length(&text, options)?;
-                self.tokenize(&text, add_special_tokens)?.into()
+                match options.parse_special {
+                    true => self.tokenize_trusted(&text, add_special_tokens)?.into(),
+                    false => self.tokenize(&text, add_special_tokens)?.into(),
+                }
             }
             Prompt::Tokens(tokens) => tokens,
         };

@@ -10,7 +10,8 @@ use crate::settings::Provenance;
 /// built-in defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateOptions {
-    /// Most tokens to generate, at least 1. Built in: what the context still holds.
+    /// Most tokens to generate; 0 only reads the prompt (and scores it, with `prompt_logprobs`). Built in: what the context
+    /// still holds.
     pub max_tokens: Option<u32>,
     /// Tokens before which nothing ends the text, as in vLLM: no end-of-text or stop token is drawn among them, and a
     /// stop string ends the text only if it is complete behind them, wherever it begins. Built in: 0.
@@ -53,6 +54,8 @@ pub struct GenerateOptions {
     pub skip_special_tokens: Option<bool>,
     /// Begin a text prompt with the control tokens that the tokenizer prescribes. Built in: yes.
     pub add_special_tokens: Option<bool>,
+    /// Control tokens that a text prompt spells become control tokens: its author is trusted. Otherwise they stay text.
+    pub parse_special: bool,
     /// Only requests of the same salt share cached prefixes.
     pub cache_salt: Option<String>,
     /// Lower runs earlier. Built in: 0.

@@ -251,7 +251,7 @@ impl EngineCore {
                     self.commit_token(rank, token, logprobs, now);
                 }
                 RowOutput::Scored(score) => self.commit_score(rank, score),
-                RowOutput::Failed(reason) => self.finish(rank, FinishReason::Failed(reason)),
+                RowOutput::Failed(reason) => self.finish(rank, FinishReason::NoNumbers(reason)),
                 RowOutput::Logits(_) | RowOutput::Hidden(_) => {
                     let text = "a row gave what nobody asked for: logits or hidden state";
                     return Err(StepError::Invalid(text.into()));

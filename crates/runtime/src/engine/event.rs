@@ -47,6 +47,9 @@ pub enum FinishReason {
     Length,
     /// The caller cancelled, or dropped the ticket.
     Cancelled,
+    /// The model gave no usable numbers for this request, so that no token could be drawn; the text says what was seen.
+    /// Other requests go on.
+    NoNumbers(String),
     /// The engine could not go on; the text says why.
     Failed(String),
 }

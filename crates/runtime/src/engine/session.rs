@@ -147,7 +147,7 @@ impl Session {
             FinishReason::Stop { .. } | FinishReason::StopText => &metrics.requests_stopped,
             FinishReason::Length => &metrics.requests_length,
             FinishReason::Cancelled => &metrics.requests_cancelled,
-            FinishReason::Failed(_) => &metrics.requests_failed,
+            FinishReason::NoNumbers(_) | FinishReason::Failed(_) => &metrics.requests_failed,
         };
         count.add(1);
         metrics.e2e_latency.observe(total_time.as_secs_f64());

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Extension, Json,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::{Extension, extract::State, response::Response};
 use tokenmill::{Choice, FinishReason, Output, ToolCall};
 
-use super::{chat_stream::ChatShape, prepare::prepare, stream::Chunks};
+use super::{
+    answer::{answer, check_entries},
+    chat_stream::ChatShape,
+    prepare::prepare,
+    stream::Chunks,
+};
 use crate::{
     body::JsonObject,
     error::ApiError,
@@ -27,16 +28,20 @@ use crate::{
 pub async fn chat(
     State(state): State<Arc<ServerState>>,
     Extension(RequestId(request_id)): Extension<RequestId>,
-    JsonObject { map, bytes }: JsonObject,
+    body: JsonObject,
 ) -> Result<Response, ApiError> {
+    let (bytes, limits) = (body.bytes(), state.options.limits);
     let ChatRequest { shared, conversation, include_reasoning } =
-        ChatRequest::read(map, &state.options.limits)?;
+        body.read(&state, move |map| ChatRequest::read(map, &limits)).await?;
     let served = state.find(shared.model.as_deref())?;
     log_user(&shared);
     let model = served.model.clone();
     let options = shared.options.clone();
+    let entries = options.prompt_logprobs.map_or(0, |rivals| 1 + rivals as usize);
     let generation = prepare(&state, bytes, move || {
-        model.chat(conversation.messages, conversation.options, options)
+        let generation = model.chat(conversation.messages, conversation.options, options)?;
+        check_entries(generation.prompt().len(), entries, "prompt_logprobs")?;
+        Ok(generation)
     })
     .await?;
     let head = head("chatcmpl", "chat.completion", &shared, &request_id, &served);
@@ -44,7 +49,9 @@ pub async fn chat(
     match shared.stream {
         None => {
             let output = generation.output_async().await?;
-            Ok(Json(whole(head, output, &shared, names, include_reasoning)?).into_response())
+            let tokens = output.prompt.len() * entries + output.usage.completion_tokens;
+            answer(&state, tokens, move || whole(head, output, &shared, names, include_reasoning))
+                .await
         }
         Some(stream) => {
             let choices = shared.options.n.unwrap_or(1) as usize;
@@ -145,6 +152,7 @@ fn whole(
     reply.usage =
         Some(Some(Usage::new(used.prompt_tokens, used.completion_tokens, used.cached_tokens)));
     reply.prompt_token_ids = ids.then(|| output.prompt.to_vec());
-    reply.prompt_logprobs = output.prompt_logprobs.map(|tokens| prompt_logprobs(&tokens, names));
+    reply.prompt_logprobs =
+        output.prompt_logprobs.map(|tokens| prompt_logprobs(tokens, u32::MAX, names));
     Ok(reply)
 }

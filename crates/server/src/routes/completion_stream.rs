@@ -1,9 +1,11 @@
 //! The chunks of a streamed completion.
 
+use std::sync::Arc;
+
 use tokenmill::{TokenId, TokenLogprob};
 
 use super::{
-    completions::Form,
+    completion_form::{Form, Offsets},
     stream::{ChoiceShape, Growth, Opening},
 };
 use crate::{
@@ -18,14 +20,16 @@ use crate::{
 #[derive(Debug)]
 pub struct CompletionShape {
     form: Form,
-    /// For each choice of each prompt: characters of text so far, as log-probabilities count them.
-    offsets: Vec<usize>,
+    /// For each choice of each prompt: where its tokens begin; empty where no log-probabilities are asked for.
+    offsets: Vec<Offsets>,
 }
 
 impl CompletionShape {
     /// The shape of that many prompts.
     pub fn new(form: Form, prompts: usize) -> Self {
-        CompletionShape { offsets: vec![0; prompts * form.n], form }
+        let choices = form.logprobs.map_or(0, |_| prompts * form.n);
+        let offsets = (0..choices).map(|_| form.offsets_behind(0)).collect();
+        CompletionShape { offsets, form }
     }
 }
 
@@ -43,11 +47,18 @@ impl ChoiceShape for CompletionShape {
         if echo.text.is_empty() && !self.form.prompt_ids {
             return Ok(opening);
         }
+        let ids: Option<Arc<[TokenId]>> = self.form.prompt_ids.then(|| tokens.into());
         for index in prompt * self.form.n..(prompt + 1) * self.form.n {
-            self.offsets[index] = echo.offset;
+            if let Some(offsets) = self.offsets.get_mut(index) {
+                *offsets = self.form.offsets_behind(echo.chars);
+            }
+            let logprobs = self
+                .form
+                .logprobs
+                .map(|_| CompletionLogprobs { echo: Arc::clone(&echo.logprobs), own: Vec::new() });
             opening.choices.push(CompletionChoice {
-                logprobs: self.form.logprobs.map(|_| echo.logprobs.clone()),
-                prompt_token_ids: self.form.prompt_ids.then(|| tokens.to_vec()),
+                logprobs,
+                prompt_token_ids: ids.clone(),
                 ..choice(index, echo.text.clone())
             });
         }
@@ -60,10 +71,13 @@ impl ChoiceShape for CompletionShape {
         if !says_something {
             return Vec::new();
         }
-        let mut entries = CompletionLogprobs::default();
-        self.form.extend(&mut entries, &delta.logprobs, &mut self.offsets[index]);
+        let form = &self.form;
+        let logprobs = self.offsets.get_mut(index).map(|offsets| CompletionLogprobs {
+            echo: [].into(),
+            own: form.logprobs_of(&delta.logprobs, offsets),
+        });
         vec![CompletionChoice {
-            logprobs: self.form.logprobs.map(|_| entries),
+            logprobs,
             token_ids: shows_ids.then_some(delta.tokens),
             ..choice(index, delta.text)
         }]

@@ -1,7 +1,9 @@
 //! The routes, one file a noun.
 
+mod answer;
 mod chat;
 mod chat_stream;
+mod completion_form;
 mod completion_stream;
 mod completions;
 mod health;
@@ -23,7 +25,7 @@ use axum::{
 };
 use tower_http::{
     catch_panic::CatchPanicLayer,
-    cors::{AllowOrigin, CorsLayer},
+    cors::{AllowHeaders, AllowOrigin, CorsLayer},
 };
 
 use crate::{auth, error::ApiError, state::ServerState, trace};
@@ -65,21 +67,61 @@ async fn wrong_method(request: Request) -> ApiError {
     ApiError::method_not_allowed(request.method().as_str(), request.uri().path())
 }
 
+/// Whether a text is an origin as browsers send it: `https://host` or `https://host:port`, `null`, or `*` for all.
+pub fn is_origin(text: &str) -> bool {
+    use axum::http::Uri;
+    if text == "*" || text == "null" {
+        return true;
+    }
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    let plain = !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']);
+    let lower = !text.contains(|c: char| c.is_ascii_uppercase());
+    plain
+        && lower
+        && !scheme.is_empty()
+        && text.parse::<Uri>().is_ok_and(|uri| uri.host().is_some())
+}
+
 /// Cross-origin rules; `None`: browsers keep other origins out.
 fn cors(origins: &[String]) -> Option<CorsLayer> {
-    use axum::http::{Method, header};
+    use axum::http::{HeaderValue, Method, header::RETRY_AFTER};
     if origins.is_empty() {
         return None;
     }
     let allowed = if origins.iter().any(|origin| origin == "*") {
         AllowOrigin::any()
     } else {
-        AllowOrigin::list(origins.iter().filter_map(|origin| origin.parse().ok()))
+        let known = origins.iter().filter(|origin| is_origin(origin));
+        AllowOrigin::list(known.filter_map(|origin| HeaderValue::from_str(origin).ok()))
     };
     let layer = CorsLayer::new()
         .allow_origin(allowed)
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, trace::REQUEST_ID])
-        .expose_headers([header::RETRY_AFTER, trace::REQUEST_ID]);
+        // Clients send headers of their own (`x-stainless-...`); what counts is the origin.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([RETRY_AFTER, trace::REQUEST_ID]);
     Some(layer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_origin;
+
+    #[test]
+    fn origins_are_told_from_what_no_browser_sends() {
+        for good in ["*", "null", "https://a.example", "http://127.0.0.1:3000", "http://[::1]:80"] {
+            assert!(is_origin(good), "{good}");
+        }
+        for bad in [
+            "",
+            "a.example",
+            "https://",
+            "https://a.example/",
+            "https://A.example",
+            "//a",
+            "https://*.a",
+        ] {
+            assert!(!is_origin(bad), "{bad}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
 };
 use serde_json::{Value, json};
 
@@ -30,8 +30,9 @@ pub async fn list(State(state): State<Arc<ServerState>>) -> Result<Json<Value>, 
 /// `GET /v1/models/{id}`.
 pub async fn one(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ModelCard>, ApiError> {
+    let Path(id) = id.map_err(|error| ApiError::bad_request(error.body_text()))?;
     let served = state.find(Some(&id))?;
     Ok(Json(card(&served, &id)))
 }

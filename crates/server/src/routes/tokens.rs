@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{extract::State, response::Response};
 use tokenmill::TokenId;
 
-use super::prepare::prepare;
+use super::{answer::answer, prepare::prepare};
 use crate::{
     body::JsonObject,
     error::ApiError,
@@ -19,13 +19,17 @@ use crate::{
 /// `POST /tokenize`: of a text or of a rendered chat.
 pub async fn tokenize(
     State(state): State<Arc<ServerState>>,
-    JsonObject { map, bytes }: JsonObject,
-) -> Result<Json<TokenizeReply>, ApiError> {
-    let request = TokenizeRequest::read(map)?;
+    body: JsonObject,
+) -> Result<Response, ApiError> {
+    let bytes = body.bytes();
+    let request = body.read(&state, TokenizeRequest::read).await?;
     let model = state.find(request.model.as_deref())?.model;
     let reply = prepare(&state, bytes, move || {
         let tokens = match &request.input {
-            TokenizeInput::Text { text, add_special_tokens } => {
+            TokenizeInput::Text { text, add_special_tokens, parse_special: true } => {
+                model.tokenize_trusted(text, *add_special_tokens)?
+            }
+            TokenizeInput::Text { text, add_special_tokens, .. } => {
                 model.tokenize(text, *add_special_tokens)?
             }
             TokenizeInput::Chat(conversation) => model.render_chat(conversation)?,
@@ -38,15 +42,17 @@ pub async fn tokenize(
             tokens,
         })
     });
-    Ok(Json(reply.await?))
+    let reply = reply.await?;
+    answer(&state, reply.count, move || Ok(reply)).await
 }
 
 /// `POST /detokenize`.
 pub async fn detokenize(
     State(state): State<Arc<ServerState>>,
-    JsonObject { map, bytes }: JsonObject,
-) -> Result<Json<DetokenizeReply>, ApiError> {
-    let request = DetokenizeRequest::read(map)?;
+    body: JsonObject,
+) -> Result<Response, ApiError> {
+    let bytes = body.bytes();
+    let request = body.read(&state, DetokenizeRequest::read).await?;
     let model = state.find(request.model.as_deref())?.model;
     let vocabulary = model.info().vocab_size;
     if let Some(index) = request.tokens.iter().position(|token| *token as usize >= vocabulary) {
@@ -56,10 +62,12 @@ pub async fn detokenize(
             .add(format!("tokens[{index}]"), format!("must be below {vocabulary}, not {token}"));
         problems.into_result()?;
     }
+    let tokens = request.tokens.len();
     let reply = prepare(&state, bytes, move || {
         let tokens: Vec<TokenId> = request.tokens.into_iter().map(TokenId).collect();
         let prompt = model.detokenize(&tokens, request.skip_special_tokens)?;
         Ok(DetokenizeReply { prompt })
     });
-    Ok(Json(reply.await?))
+    let reply = reply.await?;
+    answer(&state, tokens, move || Ok(reply)).await
 }

@@ -16,6 +16,7 @@ pub const COMPLETION: &[Field] = &[
     field("logprobs", Rule::Integer(0, MAX_LOGPROBS)),
     field("best_of", Rule::Integer(1, u32::MAX as i64)),
     field("add_special_tokens", Rule::Boolean),
+    field("parse_special", Rule::Boolean),
     only("suffix", &["\"\""]),
 ];
 
@@ -34,8 +35,6 @@ pub struct CompletionRequest {
     pub prompts: Vec<Prompt>,
     /// Repeat the prompt before its continuation.
     pub echo: bool,
-    /// Generate nothing: only the prompt, echoed, is wanted.
-    pub prompt_only: bool,
 }
 
 impl CompletionRequest {
@@ -51,19 +50,19 @@ impl CompletionRequest {
         let echo = fields.boolean("echo").unwrap_or(false);
         shared.options.logprobs = fields.integer("logprobs");
         shared.options.add_special_tokens = fields.boolean("add_special_tokens");
+        shared.options.parse_special = fields.boolean("parse_special").unwrap_or(false);
         let best_of: Option<u32> = fields.integer("best_of");
         if best_of.is_some_and(|best_of| best_of != shared.options.n.unwrap_or(1)) {
             problems.add("best_of", "is supported only where it equals n");
         }
-        let prompt_only = shared.options.max_tokens == Some(0);
-        if prompt_only && (!echo || shared.stream.is_some()) {
+        let only_echo = shared.options.max_tokens == Some(0);
+        if only_echo && (!echo || shared.stream.is_some()) {
             problems.add("max_tokens", "may be 0 only with echo and without stream");
         }
         fields.close(&mut problems);
         problems.into_result()?;
-        let max_tokens = shared.options.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS).max(1);
-        shared.options.max_tokens = Some(max_tokens);
-        Ok(CompletionRequest { shared, prompts, echo, prompt_only })
+        shared.options.max_tokens.get_or_insert(DEFAULT_MAX_TOKENS);
+        Ok(CompletionRequest { shared, prompts, echo })
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Problems {
 
 /// Most problems that are listed; the others are counted.
 const MAX_PROBLEMS: usize = 32;
+/// Longest path and longest message of one problem, in characters: whatever a request holds, its echo stays short.
+const MAX_PROBLEM_CHARS: usize = 400;
 
 /// One thing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +77,8 @@ impl Problems {
             self.left_out += 1;
             return;
         }
-        let param = param.into();
-        let message = format!("{param} {}", what.as_ref());
+        let param = cut(param.into(), MAX_PROBLEM_CHARS);
+        let message = cut(format!("{param} {}", what.as_ref()), MAX_PROBLEM_CHARS);
         self.listed.push(Problem { param, message });
     }
 
@@ -238,8 +240,17 @@ fn spelled(name: &str) -> Cow<'_, str> {
     if is_word { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
-/// A key of the request in quotes, cut where it is long.
-pub(super) fn quoted(key: &str) -> String {
+/// A text with at most that many characters; what is missing shows as an ellipsis.
+pub(crate) fn cut(mut text: String, chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(chars) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A key or a name of the request in quotes, cut where it is long.
+pub(crate) fn quoted(key: &str) -> String {
     let mut begin: String = key.chars().take(MAX_KEY_CHARS).collect();
     if begin.len() < key.len() {
         begin.push('…');
@@ -373,6 +384,11 @@ mod tests {
         assert_eq!(problems_of(json!({"": 1})), ["\"\" is not a field of this request"]);
         assert_eq!(problems_of(json!({"a\n": 1})), ["\"a\\n\" is not a field of this request"]);
         assert!(problems_of(json!({"x".repeat(5000): 1}))[0].len() < 120);
+        let mut problems = Problems::default();
+        problems.add("é".repeat(5000), "x".repeat(5000));
+        let found = problems.into_result().unwrap_err();
+        assert_eq!(found[0].param.chars().count(), MAX_PROBLEM_CHARS + 1);
+        assert_eq!(found[0].message.chars().count(), MAX_PROBLEM_CHARS + 1);
     }
 
     #[test]

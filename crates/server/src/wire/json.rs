@@ -5,6 +5,8 @@ use std::{cell::Cell, fmt};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::fields::quoted;
+
 /// Most values (numbers, texts, arrays, ...) in one body. A parsed value takes tens of bytes where its text may take
 /// two, so the limit on the body's bytes alone would not bound memory.
 pub const MAX_VALUES: usize = 2_000_000;
@@ -113,7 +115,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("key {key:?} is given twice")));
+                return Err(A::Error::custom(format!("key {} is given twice", quoted(&key))));
             }
             map.insert(key, entries.next_value_seed(self)?);
         }

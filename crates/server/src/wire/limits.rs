@@ -29,3 +29,6 @@ pub const MAX_LOGPROBS: i64 = 20;
 pub const MAX_NAME_BYTES: usize = 256;
 /// Most messages in one chat.
 pub const MAX_MESSAGES: usize = 16_384;
+/// Most entries that a reply gives of prompts: for each token of a prompt one in every choice, and one more for each of its
+/// rivals. A small request could otherwise ask for gigabytes.
+pub const MAX_PROMPT_ENTRIES: usize = 1 << 20;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tokenmill::ChatMessage;
 
 use super::{
-    fields::{Field, Fields, Problems, Rule, field, only, shown},
+    fields::{Field, Fields, Problems, Rule, field, only, quoted, shown},
     limits::MAX_MESSAGES,
 };
 
@@ -81,7 +81,7 @@ fn read_role(fields: &mut Fields, problems: &mut Problems) -> Option<String> {
         return None;
     };
     if !ROLES.contains(&role.as_str()) {
-        problems.add(path, format!("must be one of {}, not {role:?}", ROLES.join(", ")));
+        problems.add(path, format!("must be one of {}, not {}", ROLES.join(", "), quoted(&role)));
         return None;
     }
     Some(role)

@@ -1,10 +1,11 @@
 //! What replies look like.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use serde_json::Value;
 use tokenmill::{FinishReason, StopReason, TokenId};
 
-use super::logprobs::{ChatLogprobs, CompletionLogprobs};
+use super::logprobs::{ChatLogprobs, CompletionLogprobs, PromptLogprobs};
 
 /// What every reply and every chunk of a stream begins with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -67,7 +68,7 @@ pub struct Reply<C> {
     pub prompt_token_ids: Option<Vec<TokenId>>,
     /// Log-probabilities of the prompt (likewise).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_logprobs: Option<Value>,
+    pub prompt_logprobs: Option<PromptLogprobs>,
 }
 
 impl<C> Reply<C> {
@@ -224,10 +225,10 @@ pub struct CompletionChoice {
     pub token_ids: Option<Vec<TokenId>>,
     /// The tokens of the prompt, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_token_ids: Option<Vec<TokenId>>,
+    pub prompt_token_ids: Option<Arc<[TokenId]>>,
     /// Log-probabilities of the prompt, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_logprobs: Option<Value>,
+    pub prompt_logprobs: Option<PromptLogprobs>,
 }
 
 /// The reply of `/tokenize`.

@@ -311,7 +311,7 @@ fn prompts_come_in_four_shapes() {
 fn completions_default_to_sixteen_tokens_and_echo_may_generate_none() {
     assert_eq!(completion(json!({"prompt": "a"})).unwrap().shared.options.max_tokens, Some(16));
     let echo = completion(json!({"prompt": "a", "echo": true, "max_tokens": 0})).unwrap();
-    assert!(echo.prompt_only);
+    assert_eq!(echo.shared.options.max_tokens, Some(0));
     for body in [
         json!({"prompt": "a", "max_tokens": 0}),
         json!({"prompt": "a", "echo": true, "max_tokens": 0, "stream": true}),

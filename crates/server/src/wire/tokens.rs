@@ -10,8 +10,11 @@ use super::{
 
 const TOKENIZE: &[Field] = &[field("model", Rule::Text), field("return_token_strs", Rule::Boolean)];
 
-const OF_TEXT: &[Field] =
-    &[field("prompt", Rule::Text), field("add_special_tokens", Rule::Boolean)];
+const OF_TEXT: &[Field] = &[
+    field("prompt", Rule::Text),
+    field("add_special_tokens", Rule::Boolean),
+    field("parse_special", Rule::Boolean),
+];
 
 const OF_CHAT: &[Field] = &[only("mm_processor_kwargs", &["{}"])];
 
@@ -48,6 +51,8 @@ pub enum TokenizeInput {
         text: String,
         /// Begin with the control tokens that the tokenizer prescribes.
         add_special_tokens: bool,
+        /// Control tokens that the text spells become control tokens.
+        parse_special: bool,
     },
     /// A conversation, rendered.
     Chat(Box<Conversation>),
@@ -79,7 +84,8 @@ fn take_text(fields: &mut Fields, problems: &mut Problems) -> TokenizeInput {
         problems.missing("prompt");
     }
     let add_special_tokens = fields.boolean("add_special_tokens").unwrap_or(true);
-    TokenizeInput::Text { text: text.unwrap_or_default(), add_special_tokens }
+    let parse_special = fields.boolean("parse_special").unwrap_or(false);
+    TokenizeInput::Text { text: text.unwrap_or_default(), add_special_tokens, parse_special }
 }
 
 /// A request for the text of tokens.

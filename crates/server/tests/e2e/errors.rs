@@ -58,6 +58,46 @@ fn fields_at_fault_are_named_all_at_once() {
 }
 
 #[test]
+fn what_a_request_says_comes_back_cut() {
+    let house = House::of("llama");
+    let long = "x".repeat(1 << 20);
+    let user = json!([{"role": "user", "content": "hi"}]);
+    let zeros = vec![0; 100_000];
+    let keys: serde_json::Map<_, _> =
+        (0..1000).map(|i| (format!("{i}{}", "y".repeat(1000)), json!(0))).collect();
+    let mut nested = json!({"messages": user});
+    nested[&long] = json!(1);
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"messages": user, "tools": zeros})),
+        ("/v1/chat/completions", json!({"messages": user, "documents": zeros})),
+        ("/v1/chat/completions", json!({"messages": user, "tool_choice": long})),
+        ("/v1/chat/completions", json!({"messages": user, "model": long})),
+        ("/v1/chat/completions", json!({"messages": user, "logit_bias": keys})),
+        ("/v1/chat/completions", json!({"messages": user, "stop": vec![0; 64]})),
+        ("/v1/chat/completions", json!({"messages": [{"role": long, "content": "hi"}]})),
+        ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": zeros}]})),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": [{"type": long}]}]}),
+        ),
+        ("/v1/chat/completions", json!({"messages": vec![0; 16_000]})),
+        ("/v1/chat/completions", nested),
+        ("/v1/completions", json!({"prompt": vec![json!({}); 1000]})),
+        ("/v1/completions", json!({"prompt": "a", "suffix": long})),
+        ("/tokenize", json!({"prompt": "a", "model": long})),
+        ("/detokenize", json!({"tokens": [long]})),
+    ] {
+        let reply = house.post(path, &body);
+        assert!(reply.status == 400 || reply.status == 404, "{path} {}", reply.status);
+        reply.error();
+        assert!(reply.body.len() < 16_000, "{path}: {} bytes", reply.body.len());
+    }
+    let twice = format!("{{\"{long}\": 1, \"{long}\": 1}}");
+    assert!(house.post_bytes("/tokenize", twice.as_bytes()).body.len() < 1000);
+    assert!(house.get(&format!("/{}", "z".repeat(30_000))).body.len() < 1000);
+}
+
+#[test]
 fn tokens_outside_the_vocabulary_are_named() {
     let house = House::of("llama");
     for (body, param) in [

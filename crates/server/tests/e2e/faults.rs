@@ -79,7 +79,9 @@ fn a_fault_in_the_middle_ends_every_request_once_and_the_server_says_so() {
 fn a_row_that_fails_takes_no_other_request_with_it() {
     let house = Plan::fake("llama", Some(Fault { step: 1, kind: FaultKind::Row })).start();
     let broken = house.post("/v1/completions", &completion(json!({})));
-    assert_eq!(broken.error(), (500, "broke_off".into(), "-".into()));
+    assert_eq!(broken.error(), (500, "no_numbers".into(), "-".into()));
+    assert!(broken.text().contains("no usable numbers for this prompt"), "{}", broken.text());
+    assert_eq!(house.get("/health").status, 200);
     assert_eq!(house.post("/v1/completions", &completion(json!({}))).status, 200);
     assert_eq!(house.get("/health").status, 200);
 }

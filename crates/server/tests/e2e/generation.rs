@@ -167,6 +167,64 @@ fn offsets_of_an_echoed_text_are_places_in_it() {
 }
 
 #[test]
+fn fragments_of_characters_keep_their_place_and_their_rivals() {
+    let house = House::of("llama");
+    let prompt = "naïve 日本 🎉 café";
+    let body = json!({
+        "prompt": prompt, "max_tokens": 12, "temperature": 1.5, "seed": 3, "ignore_eos": true, "echo": true,
+        "logprobs": 20, "skip_special_tokens": false
+    });
+    let reply = house.ask("/v1/completions", body.clone());
+    let logprobs = &reply["choices"][0]["logprobs"];
+    let list = |name: &str| logprobs[name].as_array().unwrap().clone();
+    let (tokens, scores, tops) = (list("tokens"), list("token_logprobs"), list("top_logprobs"));
+    let chars: Vec<char> = text(&reply).chars().collect();
+    let offsets: Vec<usize> =
+        list("text_offset").iter().map(|offset| offset.as_u64().unwrap() as usize).collect();
+    assert!(offsets.is_sorted(), "{offsets:?}");
+    assert!(offsets.iter().all(|offset| *offset <= chars.len()));
+    let fragments = tokens.iter().filter(|token| token.as_str().unwrap().starts_with("bytes:\\x"));
+    assert!(fragments.count() >= 5, "the test needs fragments: {tokens:?}");
+    for (index, token) in tokens.iter().enumerate().skip(1) {
+        let token = token.as_str().unwrap();
+        let top = tops[index].as_object().unwrap();
+        assert_eq!(top[token], scores[index], "{token}");
+        assert!(top.len() >= 20, "rivals are lost: {top:?}");
+        if !token.starts_with("bytes:") {
+            let rest: String = chars[offsets[index]..].iter().collect();
+            assert!(rest.starts_with(token), "{token} at {}", offsets[index]);
+        }
+    }
+    // The first token behind the prompt begins where the prompt ends.
+    let prompt_tokens = reply["usage"]["prompt_tokens"].as_u64().unwrap() as usize;
+    assert_eq!(offsets[prompt_tokens], prompt.chars().count());
+    // A stream says the same in pieces.
+    let mut streamed = body;
+    streamed["stream"] = json!(true);
+    let chunks = house.post("/v1/completions", &streamed).text();
+    let mut pieces = Vec::new();
+    for payload in crate::client::payloads(&chunks).iter().filter(|payload| *payload != "[DONE]") {
+        let chunk: Value = serde_json::from_str(payload).unwrap();
+        let offsets = chunk["choices"][0]["logprobs"]["text_offset"].as_array().cloned();
+        pieces.extend(offsets.unwrap_or_default());
+    }
+    assert_eq!(json!(pieces), logprobs["text_offset"]);
+}
+
+#[test]
+fn a_prompt_of_exactly_the_limit_can_be_scored() {
+    let house = House::of("llama");
+    let limit = house.model("llama").info().max_sequence_tokens;
+    let mut body = json!({"prompt": vec![7; limit], "echo": true, "max_tokens": 0, "logprobs": 0});
+    let reply = house.ask("/v1/completions", body.clone());
+    let scores = reply["choices"][0]["logprobs"]["token_logprobs"].as_array().unwrap();
+    assert_eq!(scores.len(), limit);
+    assert_eq!(reply["usage"]["completion_tokens"], 0);
+    body["max_tokens"] = json!(1);
+    assert_eq!(house.post("/v1/completions", &body).error().1, "context_length_exceeded");
+}
+
+#[test]
 fn a_shared_beginning_is_found_in_the_cache_unless_salted_apart() {
     let house = House::of("llama");
     let prompt: Vec<u32> = (0..200).map(|i| i % 500).collect();

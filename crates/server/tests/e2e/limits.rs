@@ -67,6 +67,68 @@ fn prompts_and_choices_are_bounded() {
 }
 
 #[test]
+fn a_small_request_cannot_ask_for_gigabytes() {
+    let house = House::of("llama");
+    let prompt = vec![7; 1000];
+    for (more, field) in [
+        (json!({"n": 128, "echo": true, "logprobs": 20}), "logprobs"),
+        (json!({"n": 128, "prompt_logprobs": 20}), "prompt_logprobs"),
+        (json!({"n": 128, "echo": true, "logprobs": 20, "stream": true}), "logprobs"),
+    ] {
+        let mut body = json!({"prompt": [prompt, prompt], "max_tokens": 1});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let refused = house.post("/v1/completions", &body);
+        assert_eq!(refused.error(), (400, "-".into(), field.into()));
+        // 21 entries a choice, and the text once more in each choice behind the first.
+        let each = 128 * 21 + if field == "logprobs" { 127 } else { 0 };
+        let (all, each) = (format!("{} entries", 2000 * each), format!("2000 tokens x {each}"));
+        for part in [all.as_str(), &each, "at most 1048576"] {
+            assert!(refused.text().contains(part), "{part}: {}", refused.text());
+        }
+    }
+    house.wait_until("idle", |house| house.model("llama").health().running == 0);
+    let text = "the request ".repeat(1000);
+    let body = json!({"messages": [{"role": "user", "content": text}], "prompt_logprobs": 20, "max_tokens": 1});
+    assert_eq!(house.post("/v1/chat/completions", &body).status, 200, "far from the limit");
+}
+
+#[test]
+fn choices_share_what_is_told_of_the_prompt() {
+    let house = House::of("llama");
+    let body = json!({
+        "prompt": [5, 6, 7, 8], "n": 3, "echo": true, "logprobs": 2, "prompt_logprobs": 1, "max_tokens": 2,
+        "return_token_ids": true, "temperature": 0, "ignore_eos": true
+    });
+    let reply = house.ask("/v1/completions", body);
+    let choices = reply["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 3);
+    for choice in choices {
+        assert_eq!(choice["prompt_token_ids"], json!([5, 6, 7, 8]));
+        assert_eq!(choice["prompt_logprobs"], choices[0]["prompt_logprobs"]);
+        assert_eq!(choice["logprobs"], choices[0]["logprobs"]);
+        assert_eq!(choice["logprobs"]["tokens"].as_array().unwrap().len(), 6);
+        // Each token, and no more than one rival beside it.
+        let listed = choice["prompt_logprobs"][1].as_object().unwrap();
+        assert!((1..=2).contains(&listed.len()), "{listed:?}");
+    }
+}
+
+#[test]
+fn slow_senders_are_in_nobodys_way() {
+    let house = House::of("llama");
+    let slow: Vec<Exchange> = (0..24)
+        .map(|_| Exchange::open(house.address, &head("Transfer-Encoding: chunked")))
+        .collect();
+    let mut body = br#"{"prompt": [5], "max_tokens": 1}"#.to_vec();
+    body.resize(3 << 20, b' ');
+    assert_eq!(house.post_bytes("/v1/completions", &body).status, 200);
+    let mut chunked = head("Transfer-Encoding: chunked");
+    chunked.extend(b"20\r\n{\"prompt\": [5], \"max_tokens\": 1}\r\n0\r\n\r\n");
+    assert_eq!(Exchange::open(house.address, &chunked).finish().status, 200);
+    drop(slow);
+}
+
+#[test]
 fn a_full_queue_says_when_to_come_back() {
     let mut plan = Plan::of(&["llama"]);
     plan.model.max_step_sequences = Some(1);

@@ -181,15 +181,57 @@ fn the_key_guards_every_route_but_the_health_check_and_the_page() {
 }
 
 #[test]
+fn special_tokens_in_a_text_are_read_as_such_where_asked_for() {
+    let house = House::of("llama");
+    let text = "<|begin_of_text|>the request";
+    let ask = |trusted: bool| {
+        let body = json!({"prompt": text, "add_special_tokens": false, "parse_special": trusted});
+        house.ask("/tokenize", body)["tokens"].as_array().unwrap().clone()
+    };
+    let framed = house.ask("/tokenize", json!({"prompt": "the request"}))["tokens"].clone();
+    assert_eq!(json!(ask(true)), framed);
+    assert!(ask(false).len() > ask(true).len());
+    let body = json!({
+        "prompt": text, "add_special_tokens": false, "parse_special": true, "echo": true, "max_tokens": 0, "logprobs": 0
+    });
+    let reply = house.ask("/v1/completions", body);
+    assert_eq!(reply["choices"][0]["text"], text);
+    assert_eq!(reply["usage"]["prompt_tokens"], framed.as_array().unwrap().len());
+    assert_eq!(reply["choices"][0]["logprobs"]["text_offset"][1], 17);
+}
+
+#[test]
+fn names_that_are_no_text_get_an_error_body_too() {
+    let house = House::of("llama");
+    assert_eq!(house.get("/v1/models/%ff").error(), (400, "-".into(), "-".into()));
+}
+
+#[test]
+fn an_origin_that_no_browser_sends_stops_the_start() {
+    let cors_origins = vec!["https://a.example/".to_owned()];
+    let options = ServerOptions { port: 0, cors_origins, ..ServerOptions::default() };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let error = runtime.block_on(server::Server::bind(options)).unwrap_err();
+    assert!(error.to_string().contains("https://a.example/"), "{error}");
+}
+
+#[test]
 fn other_origins_are_kept_out_unless_named() {
     let preflight = |house: &House, origin: &str| {
         let headers = [
             ("Origin", origin),
             ("Access-Control-Request-Method", "POST"),
-            ("Access-Control-Request-Headers", "authorization,content-type"),
+            (
+                "Access-Control-Request-Headers",
+                "authorization,content-type,x-stainless-retry-count",
+            ),
         ];
         let reply = house.send("OPTIONS", "/v1/chat/completions", &headers, b"");
-        reply.header("access-control-allow-origin").map(str::to_owned)
+        let origin = reply.header("access-control-allow-origin").map(str::to_owned);
+        let allowed = reply.header("access-control-allow-headers").unwrap_or_default();
+        assert_eq!(allowed.contains("x-stainless-retry-count"), !allowed.is_empty());
+        assert!(origin.is_none() || !allowed.is_empty());
+        origin
     };
     let closed = House::of("llama");
     assert_eq!(preflight(&closed, "https://a.example"), None);

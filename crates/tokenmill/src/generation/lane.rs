@@ -158,6 +158,7 @@ impl Lane {
     ) -> Result<(), Error> {
         self.ticket = None;
         let (reason, stop_reason) = match reason {
+            EngineReason::NoNumbers(text) => return Err(Error::NoNumbers(text)),
             EngineReason::Failed(text) => return Err(Error::BrokeOff(text)),
             EngineReason::Length => (FinishReason::Length, None),
             EngineReason::StopText => (FinishReason::Stop, None),
