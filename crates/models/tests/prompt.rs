@@ -359,6 +359,31 @@ fn hostile_templates_end_in_an_error() {
 }
 
 #[test]
+fn what_a_template_does_not_read_is_refused_by_name() {
+    let (tokenizer, _) = load("qwen3");
+    let source = "{% if think is defined and think %}<think>{% endif %}{{ messages[0].content }}";
+    let template = ChatTemplate::new(source, &tokenizer).unwrap();
+    let render = |options: &RenderOptions| {
+        template.render(&[ChatMessage::user("x")], None, options).map(|text| text.text().to_owned())
+    };
+    let with = |name: &str, value: Value| {
+        let mut options = RenderOptions::default();
+        options.kwargs.insert(name.into(), value);
+        render(&options)
+    };
+    assert_eq!(with("think", json!(true)).unwrap(), "<think>x");
+    assert_eq!(with("thinking", Value::Null).unwrap(), "x");
+    let refused = |result: Result<String, PromptError>, wanted: &str| match result {
+        Err(PromptError::Invalid { field, .. }) => assert_eq!(field, wanted),
+        other => panic!("{other:?}"),
+    };
+    refused(with("thinking", json!(true)), "chat_template_kwargs.thinking");
+    refused(with("messages", json!([])), "chat_template_kwargs.messages");
+    let documents = Some(json!([{"text": "t"}]));
+    refused(render(&RenderOptions { documents, ..RenderOptions::default() }), "documents");
+}
+
+#[test]
 fn named_templates_are_chosen() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(fixture("qwen3").join("tokenizer.json"), dir.path().join("tokenizer.json"))

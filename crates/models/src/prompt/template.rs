@@ -202,13 +202,23 @@ impl ChatTemplate {
                 "excludes add_generation_prompt: the prompt ends within the last message or after it",
             ));
         }
-        match RESERVED.iter().find(|name| options.kwargs.contains_key(**name)) {
-            Some(name) => Err(invalid(
-                format!("chat_template_kwargs.{name}"),
-                "is a variable that the request sets elsewhere",
-            )),
-            None => Ok(()),
+        if options.documents.is_some() && !self.reads("documents") {
+            let reason = "the chat template does not read them: the model would not hear of them";
+            return Err(invalid("documents", reason));
         }
+        options.kwargs.iter().try_for_each(|(name, value)| self.check_argument(name, value))
+    }
+
+    /// An argument that the template does not read would be ignored in silence.
+    fn check_argument(&self, name: &str, value: &Value) -> Result<(), PromptError> {
+        let field = || format!("chat_template_kwargs.{name}");
+        if RESERVED.contains(&name) {
+            return Err(invalid(field(), "is a variable that the request sets elsewhere"));
+        }
+        if !value.is_null() && !self.reads(name) {
+            return Err(invalid(field(), "is not read by the chat template: leave it out"));
+        }
+        Ok(())
     }
 
     fn choose(
