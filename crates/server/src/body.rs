@@ -60,7 +60,7 @@ impl JsonObject {
         if !large {
             return work();
         }
-        let _permit = state.preparing.acquire().await.map_err(|_| ApiError::draining())?;
+        let _turn = state.turn(true).await?;
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|_| ApiError::internal("reading the body failed"))?
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokenmill::Model;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{ServerOptions, body::BodyMemory, error::ApiError, metrics::HttpCounters};
 
@@ -19,7 +19,7 @@ pub struct ServerState {
     pub(crate) options: ServerOptions,
     pub(crate) http: HttpCounters,
     /// Taken by all work on large requests and large replies: parsing, templates, tokenizers, writing.
-    pub(crate) preparing: Semaphore,
+    preparing: Semaphore,
     /// Taken by large bodies as they arrive.
     pub(crate) body_memory: BodyMemory,
     inner: RwLock<Inner>,
@@ -83,6 +83,15 @@ impl ServerState {
         let only = models.len() == 1;
         inner.models = models.into_iter().map(|model| self.name(model, only)).collect();
         inner.stage = Stage::Ready;
+    }
+
+    /// The turn of a piece of `large` work, of which one is done for each processor at a time, so that it never stands in
+    /// the way of all the others; small work needs none.
+    pub async fn turn(&self, large: bool) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
+        match large {
+            true => self.preparing.acquire().await.map(Some).map_err(|_| ApiError::draining()),
+            false => Ok(None),
+        }
     }
 
     /// Takes nothing new from now on; what runs goes on.

@@ -241,6 +241,9 @@ impl Tokenizer {
     }
 }
 
+/// Why a text has no tokens although the file was read: the library says it by a panic.
+const GAVE_UP: &str = "its patterns give up on this text, or its definition is inconsistent";
+
 /// What `work` gives; `None` if it panics. The library does on some malformed files, when they are read or when they are
 /// used; that must not take the process with it.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
@@ -251,7 +254,7 @@ fn ids(
     encode: impl FnOnce() -> tokenizers::Result<tokenizers::Encoding>,
 ) -> Result<Vec<TokenId>, PromptError> {
     let encoding = guarded(encode)
-        .ok_or_else(|| PromptError::Encode("its definition is inconsistent".to_owned()))?
+        .ok_or_else(|| PromptError::Encode(GAVE_UP.to_owned()))?
         .map_err(|error| PromptError::Encode(error.to_string()))?;
     Ok(encoding.get_ids().iter().copied().map(TokenId).collect())
 }

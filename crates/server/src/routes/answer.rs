@@ -20,10 +20,7 @@ pub async fn answer<T: Serialize>(
     tokens: usize,
     build: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
-    let _permit = match tokens > LARGE_TOKENS {
-        true => Some(state.preparing.acquire().await.map_err(|_| ApiError::draining())?),
-        false => None,
-    };
+    let _turn = state.turn(tokens > LARGE_TOKENS).await?;
     let write = move || {
         let reply = build()?;
         serde_json::to_vec(&reply).map_err(|error| ApiError::internal(error.to_string()))

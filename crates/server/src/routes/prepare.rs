@@ -6,8 +6,7 @@ use tokenmill::Error;
 
 use crate::{error::ApiError, state::ServerState};
 
-/// Bodies above this size are prepared one for each processor at a time, so that they never stand in the way of all
-/// the others.
+/// Bodies above this size are prepared one for each processor at a time.
 const LARGE_BYTES: usize = 64 << 10;
 
 /// Runs `work` where it may occupy a processor. `bytes` is the size of the body that it works on.
@@ -16,10 +15,7 @@ pub async fn prepare<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let _permit = match bytes > LARGE_BYTES {
-        true => Some(state.preparing.acquire().await.map_err(|_| ApiError::draining())?),
-        false => None,
-    };
+    let _turn = state.turn(bytes > LARGE_BYTES).await?;
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ApiError::internal("preparing the prompt failed"))?.map_err(ApiError::from)
 }
