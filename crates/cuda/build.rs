@@ -1,0 +1,171 @@
+//! Compiles every `.cu` under `src/ops` to one compressed fatbin, with machine code for every GPU that is served.
+//!
+//! nvcc is looked for in `$NVCC`, `.cuda/` at the root of the repository (`tools/cuda/install-nvcc.sh` fills it),
+//! `$CUDA_HOME` and `$PATH`. Without one the crate still builds, its images are empty and it says so at run time;
+//! `TOKENMILL_REQUIRE_KERNELS=1` makes that an error. `TOKENMILL_CUDA_ARCHS=90a` narrows the list while developing.
+//! Results are cached by content: a kernel is compiled again when its source, a header, the flags or nvcc change.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    env, fs,
+    hash::{Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    thread,
+};
+
+/// Compute capabilities with machine code of their own, as nvcc writes them.
+const ARCHS: &str = "80,89,90a,100a,120a";
+const FLAGS: [&str; 6] = [
+    "-std=c++17",
+    "-O3",
+    "-fatbin",
+    "--compress-mode=size",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",
+];
+
+fn main() {
+    for name in ["NVCC", "CUDA_HOME", "TOKENMILL_CUDA_ARCHS", "TOKENMILL_REQUIRE_KERNELS"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    println!("cargo:rerun-if-changed=src/ops");
+    println!("cargo:rerun-if-changed=../../.cuda/nvidia/cu13/bin/nvcc");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let (sources, headers) = sources(Path::new("src/ops"));
+    match find_nvcc() {
+        Some(nvcc) => {
+            let archs = env::var("TOKENMILL_CUDA_ARCHS").unwrap_or_else(|_| ARCHS.to_owned());
+            Compiler::new(nvcc, &archs, &headers, &out).compile_all(sources, &out);
+            println!("cargo:rustc-env=TOKENMILL_KERNEL_ARCHS={archs}");
+        }
+        None => {
+            let required = env::var("TOKENMILL_REQUIRE_KERNELS").is_ok_and(|value| value == "1");
+            assert!(!required, "no nvcc found; run tools/cuda/install-nvcc.sh");
+            if Path::new("/proc/driver/nvidia/version").exists() {
+                println!(
+                    "cargo:warning=no nvcc: this build will not use the GPU of this machine; run tools/cuda/install-nvcc.sh and build again"
+                );
+            }
+            for source in sources {
+                fs::write(out.join(image_name(&source)), []).expect("OUT_DIR is writable");
+            }
+            println!("cargo:rustc-env=TOKENMILL_KERNEL_ARCHS=");
+        }
+    }
+}
+
+/// All `.cu` files below `folder`, and all headers.
+fn sources(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut sources, mut headers) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder).expect("src/ops is there").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            let (more_sources, more_headers) = self::sources(&path);
+            sources.extend(more_sources);
+            headers.extend(more_headers);
+        } else if path.extension().is_some_and(|ext| ext == "cu") {
+            sources.push(path);
+        } else if path.extension().is_some_and(|ext| ext == "cuh") {
+            headers.push(path);
+        }
+    }
+    sources.sort();
+    headers.sort();
+    (sources, headers)
+}
+
+fn image_name(source: &Path) -> String {
+    format!("{}.fatbin", source.file_stem().expect("a .cu file has a name").to_string_lossy())
+}
+
+fn find_nvcc() -> Option<PathBuf> {
+    let root = Path::new("../..");
+    let local = root.join(".cuda/nvidia/cu13/bin/nvcc");
+    let named = env::var_os("NVCC").map(PathBuf::from);
+    let home = env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/nvcc"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();
+    let found =
+        named.into_iter().chain([local]).chain(home).chain(path).find(|nvcc| nvcc.is_file());
+    found.and_then(|nvcc| nvcc.canonicalize().ok())
+}
+
+struct Compiler {
+    nvcc: PathBuf,
+    archs: Vec<String>,
+    cache: PathBuf,
+    /// Hash of everything but the source itself.
+    base: u64,
+}
+
+impl Compiler {
+    fn new(nvcc: PathBuf, archs: &str, headers: &[PathBuf], out: &Path) -> Compiler {
+        let mut hasher = DefaultHasher::new();
+        let version = Command::new(&nvcc).arg("--version").output().expect("nvcc runs").stdout;
+        (version, archs, FLAGS).hash(&mut hasher);
+        for header in headers {
+            fs::read(header).expect("a header is readable").hash(&mut hasher);
+        }
+        // OUT_DIR is <target>/<profile>/build/<package>/out: the cache serves all profiles.
+        let target = out.ancestors().nth(4).unwrap_or(out);
+        let cache = target.join("cuda-cache");
+        fs::create_dir_all(&cache).expect("the target folder is writable");
+        let archs = archs.split(',').map(str::to_owned).collect();
+        Compiler { nvcc, archs, cache, base: hasher.finish() }
+    }
+
+    fn compile_all(&self, sources: Vec<PathBuf>, out: &Path) {
+        let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+        let queue = Mutex::new(sources);
+        let failures = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    loop {
+                        let next = queue.lock().expect("no worker panics").pop();
+                        let Some(source) = next else { return };
+                        if let Err(failure) = self.compile(&source, &out.join(image_name(&source)))
+                        {
+                            failures.lock().expect("no worker panics").push(failure);
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().expect("no worker panics");
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+
+    fn compile(&self, source: &Path, image: &Path) -> Result<(), String> {
+        let text = fs::read(source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let mut hasher = DefaultHasher::new();
+        (self.base, source, text).hash(&mut hasher);
+        let cached = self.cache.join(format!("{:016x}.fatbin", hasher.finish()));
+        if !cached.is_file() {
+            let partial = image.with_extension("partial");
+            self.run_nvcc(source, &partial)?;
+            fs::rename(&partial, &cached).map_err(|error| error.to_string())?;
+        }
+        fs::copy(&cached, image).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn run_nvcc(&self, source: &Path, image: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.nvcc);
+        command.args(FLAGS).arg("-Isrc/ops").arg("-o").arg(image).arg(source);
+        for arch in &self.archs {
+            command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
+        }
+        let output = command.output().map_err(|error| format!("nvcc: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "nvcc failed on {}:\n{}{}",
+                source.display(),
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Captured launches that are replayed as one.
+
+use std::{ptr, sync::Arc};
+
+use cudarc::driver::sys::{self, CUgraphExec, CUstreamCaptureMode};
+
+use super::{
+    error::{DriverError, check},
+    gpu::Gpu,
+    stream::Stream,
+};
+
+/// Launches and copies, captured once, replayed with one call.
+#[derive(Debug)]
+pub struct Graph {
+    gpu: Arc<Gpu>,
+    exec: CUgraphExec,
+    nodes: usize,
+}
+
+// SAFETY: a handle that the driver allows every thread to use, one at a time.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// Captures what `record` gives to `stream`; nothing of it runs. Every address in the captured launches must stay valid
+    /// as long as the graph is launched: launchers take them from buffers that live beside it.
+    pub fn capture<E: From<DriverError>>(
+        stream: &Stream,
+        record: impl FnOnce(&Stream) -> Result<(), E>,
+    ) -> Result<Graph, E> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives and is not capturing: only this function begins it, and it ends it below.
+        let begun = unsafe { sys::cuStreamBeginCapture_v2(stream.handle, mode) };
+        check("cuStreamBeginCapture", begun)?;
+        let recorded = record(stream);
+        let mut graph = ptr::null_mut();
+        // SAFETY: the capture begun above ends here, whatever `record` did.
+        let ended = unsafe { sys::cuStreamEndCapture(stream.handle, &mut graph) };
+        recorded?;
+        check("cuStreamEndCapture", ended)?;
+        let (mut exec, mut nodes) = (ptr::null_mut(), 0);
+        // SAFETY: `graph` was just captured; `exec` and `nodes` are valid places; the template is destroyed once.
+        let instantiated = unsafe {
+            sys::cuGraphGetNodes(graph, ptr::null_mut(), &mut nodes);
+            let result = sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0);
+            sys::cuGraphDestroy(graph);
+            result
+        };
+        check("cuGraphInstantiate", instantiated)?;
+        Ok(Graph { gpu: Arc::clone(stream.gpu()), exec, nodes })
+    }
+
+    /// Launches and copies in it.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Replays on `stream`.
+    pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
+        // SAFETY: graph and stream live; the addresses in it are the capturer's promise.
+        check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.exec, stream.handle) })
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let _ = self.gpu.bind();
+        // SAFETY: destroyed once.
+        let result = unsafe { sys::cuGraphExecDestroy(self.exec) };
+        if let Err(error) = check("cuGraphExecDestroy", result) {
+            tracing::warn!(%error, "a graph was not destroyed");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A stream: launches and copies, in order.
+
+use std::{cell::RefCell, ffi::c_void, ptr, sync::Arc};
+
+use bytemuck::{NoUninit, Pod};
+use cudarc::driver::sys::{
+    self, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
+    CUlaunchAttributeValue_union__bindgen_ty_1 as CUlaunchAttributeValueCluster, CUlaunchConfig,
+    CUstream, CUstream_flags,
+};
+
+use super::{
+    error::{DriverError, check},
+    event::Event,
+    flight::FlightRecorder,
+    gpu::Gpu,
+    image::Kernel,
+    memory::{View, ViewMut},
+    pinned::Pinned,
+};
+
+/// How a kernel is spread over the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared: u32,
+    /// Blocks in a cluster, along x; 1: none.
+    pub cluster: u32,
+    /// The kernel may start before the one before it has ended; it waits by itself (`griddepcontrol.wait`).
+    pub overlap: bool,
+}
+
+impl Shape {
+    /// Blocks along x, no shared memory, no cluster, overlapping.
+    pub fn linear(blocks: u32, threads: u32) -> Shape {
+        Shape { grid: [blocks, 1, 1], block: threads, shared: 0, cluster: 1, overlap: true }
+    }
+}
+
+/// An order of launches and copies. It belongs to one thread at a time.
+#[derive(Debug)]
+pub struct Stream {
+    pub(super) gpu: Arc<Gpu>,
+    pub(super) handle: CUstream,
+    recorder: RefCell<FlightRecorder>,
+}
+
+// SAFETY: a handle that the driver allows every thread to use; the recorder moves with it.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// A new stream that waits for no other.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Stream, DriverError> {
+        gpu.bind()?;
+        let mut handle = ptr::null_mut();
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: `handle` is a valid place for the stream.
+        check("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut handle, flags) })?;
+        Ok(Stream { gpu: Arc::clone(gpu), handle, recorder: RefCell::default() })
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// What was launched last.
+    pub fn recorder(&self) -> FlightRecorder {
+        self.recorder.borrow().clone()
+    }
+
+    /// The driver's handle, for libraries that launch on it themselves.
+    #[allow(dead_code)]
+    pub(crate) fn raw(&self) -> CUstream {
+        self.handle
+    }
+
+    /// Waits for everything given so far.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        // SAFETY: the stream lives as long as `self`.
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.handle) })
+    }
+
+    /// Later work of this stream begins after `event`.
+    pub fn wait(&self, event: &Event) -> Result<(), DriverError> {
+        // SAFETY: stream and event live.
+        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) })
+    }
+
+    /// Launches `kernel`, whose only parameter is `P` by value. The context must be current on this thread.
+    ///
+    /// # Safety
+    /// `P` is the kernel's parameter struct, and every address in it points to memory that the kernel may use as it does,
+    /// until the launch has run.
+    pub unsafe fn launch<P: NoUninit>(
+        &self,
+        kernel: &Kernel,
+        shape: Shape,
+        params: &P,
+    ) -> Result<(), DriverError> {
+        let Shape { grid, block, shared, cluster, overlap } = shape;
+        if shared > kernel.max_shared {
+            return Err(DriverError::Invalid(format!(
+                "{} wants {shared} bytes of shared memory a block, {} allowed",
+                kernel.entry, kernel.max_shared
+            )));
+        }
+        self.recorder.borrow_mut().note(kernel.entry, grid, block, shared);
+        let mut attributes = [attribute_overlap(), attribute_cluster(cluster)];
+        // The list is one stretch of the array: both, either, or none.
+        let range = match (overlap, cluster > 1) {
+            (true, true) => 0..2,
+            (true, false) => 0..1,
+            (false, true) => 1..2,
+            (false, false) => 0..0,
+        };
+        let attributes = &mut attributes[range];
+        let config = CUlaunchConfig {
+            gridDimX: grid[0],
+            gridDimY: grid[1],
+            gridDimZ: grid[2],
+            blockDimX: block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: self.handle,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let mut arguments = [ptr::from_ref(params).cast_mut().cast::<c_void>()];
+        // SAFETY: `config` and `arguments` outlive the call, which copies the parameters; the rest is the caller's promise.
+        let result = unsafe {
+            sys::cuLaunchKernelEx(&config, kernel.function, arguments.as_mut_ptr(), ptr::null_mut())
+        };
+        check("cuLaunchKernelEx", result)
+    }
+
+    /// Copies `from` to the device and waits.
+    pub fn upload<T: Pod>(&self, from: &[T], to: ViewMut<'_, T>) -> Result<(), DriverError> {
+        same_length(from.len(), to.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: both sides hold `size_of_val(from)` bytes, and the call below waits before `from` can go.
+        let result = unsafe {
+            sys::cuMemcpyHtoDAsync_v2(
+                to.address(),
+                from.as_ptr().cast(),
+                size_of_val(from),
+                self.handle,
+            )
+        };
+        check("cuMemcpyHtoDAsync", result)?;
+        self.synchronize()
+    }
+
+    /// Copies `from` to the host and waits.
+    pub fn download<T: Pod>(&self, from: View<'_, T>, to: &mut [T]) -> Result<(), DriverError> {
+        same_length(from.len(), to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: both sides hold `size_of_val(to)` bytes, and the call below waits before `to` can go.
+        let result = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(
+                to.as_mut_ptr().cast(),
+                from.address(),
+                size_of_val(to),
+                self.handle,
+            )
+        };
+        check("cuMemcpyDtoHAsync", result)?;
+        self.synchronize()
+    }
+
+    /// Everything in `from`, on the host.
+    pub fn read<T: Pod>(&self, from: View<'_, T>) -> Result<Vec<T>, DriverError> {
+        let mut values = vec![T::zeroed(); from.len()];
+        self.download(from, &mut values)?;
+        Ok(values)
+    }
+
+    /// Queues a copy of `bytes` bytes from pinned memory at `offset` to the device.
+    ///
+    /// # Safety
+    /// The pinned bytes must not change, nor the device memory be freed, until the copy has run.
+    pub unsafe fn upload_async(
+        &self,
+        from: &Pinned,
+        offset: usize,
+        bytes: usize,
+        to: u64,
+    ) -> Result<(), DriverError> {
+        from.check(offset, bytes)?;
+        // SAFETY: the range lies in the pinned memory; the rest is the caller's promise.
+        let result = unsafe {
+            sys::cuMemcpyHtoDAsync_v2(to, from.address().add(offset).cast(), bytes, self.handle)
+        };
+        check("cuMemcpyHtoDAsync", result)
+    }
+
+    /// Queues a copy of `bytes` bytes from the device to pinned memory at `offset`.
+    ///
+    /// # Safety
+    /// The pinned bytes must not be read, nor the device memory be freed, until the copy has run.
+    pub unsafe fn download_async(
+        &self,
+        from: u64,
+        bytes: usize,
+        to: &Pinned,
+        offset: usize,
+    ) -> Result<(), DriverError> {
+        to.check(offset, bytes)?;
+        // SAFETY: the range lies in the pinned memory; the rest is the caller's promise.
+        let result = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(to.address().add(offset).cast(), from, bytes, self.handle)
+        };
+        check("cuMemcpyDtoHAsync", result)
+    }
+
+    /// Queues a copy within the device.
+    pub fn copy<T: Pod>(&self, from: View<'_, T>, to: ViewMut<'_, T>) -> Result<(), DriverError> {
+        same_length(from.len(), to.len())?;
+        let bytes = from.len() * size_of::<T>();
+        // SAFETY: both views are of live device memory of that length.
+        let result =
+            unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.handle) };
+        check("cuMemcpyDtoDAsync", result)
+    }
+
+    /// Queues filling with zero bytes.
+    pub fn zero<T: Pod>(&self, view: ViewMut<'_, T>) -> Result<(), DriverError> {
+        let bytes = view.len() * size_of::<T>();
+        // SAFETY: the view is of live device memory of that length.
+        let result = unsafe { sys::cuMemsetD8Async(view.address(), 0, bytes, self.handle) };
+        check("cuMemsetD8Async", result)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.gpu.bind();
+        // SAFETY: destroyed once; the driver finishes what is queued.
+        let result = unsafe { sys::cuStreamDestroy_v2(self.handle) };
+        if let Err(error) = check("cuStreamDestroy", result) {
+            tracing::warn!(%error, "a stream was not destroyed");
+        }
+    }
+}
+
+fn same_length(from: usize, to: usize) -> Result<(), DriverError> {
+    match from == to {
+        true => Ok(()),
+        false => Err(DriverError::Invalid(format!("a copy of {from} elements to {to}"))),
+    }
+}
+
+fn attribute_overlap() -> CUlaunchAttribute {
+    let mut value = no_value();
+    value.programmaticStreamSerializationAllowed = 1;
+    attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value)
+}
+
+fn attribute_cluster(blocks: u32) -> CUlaunchAttribute {
+    let mut value = no_value();
+    value.clusterDim = CUlaunchAttributeValueCluster { x: blocks, y: 1, z: 1 };
+    attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value)
+}
+
+fn no_value() -> CUlaunchAttributeValue {
+    // SAFETY: a union of plain numbers, for which all zeros is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+fn attribute(id: CUlaunchAttributeID, value: CUlaunchAttributeValue) -> CUlaunchAttribute {
+    CUlaunchAttribute { id, pad: [0; 4], value }
+}

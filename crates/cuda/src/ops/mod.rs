@@ -1,0 +1,25 @@
+//! The operations: each a kernel and its launcher side by side.
+//!
+//! A launcher's way is always the same: a `Problem` says what is asked, a `Plan` (pure, tested without a GPU) decides grid, tiles
+//! and scratch, `launch` checks the lengths of what it is given and queues the kernel.
+
+/// What an operation moves and computes, for floors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// Bytes read and written at the least.
+    pub bytes: u64,
+    /// Floating-point operations, a multiply-add counted as two.
+    pub flops: u64,
+}
+
+/// A problem that an operation's kernels cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{operation}: {requirement}, seen: {seen}")]
+pub struct Unsupported {
+    /// Which operation.
+    pub operation: &'static str,
+    /// What was seen.
+    pub seen: String,
+    /// What is needed.
+    pub requirement: String,
+}
