@@ -3,6 +3,17 @@
 //! A launcher's way is always the same: a `Problem` says what is asked, a `Plan` (pure, tested without a GPU) decides grid, tiles
 //! and scratch, `launch` checks the lengths of what it is given and queues the kernel.
 
+pub mod activation;
+pub mod add_bias;
+pub mod embed;
+pub mod finish_logits;
+mod lengths;
+#[cfg(test)]
+mod parity;
+pub mod residual_norm;
+pub mod rms_norm;
+pub mod rows;
+
 /// What an operation moves and computes, for floors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
