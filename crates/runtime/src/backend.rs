@@ -93,7 +93,11 @@ pub struct LoadOptions {
     pub max_step_tokens: usize,
     /// Memory for KV blocks; `None`: the backend decides from what is left.
     pub kv_memory: Option<Bytes>,
-    /// Threads for a backend that computes on the host; `None`: all cores.
+    /// Part of the device's memory that the model may take, above 0 up to 1; `None`: the backend's own share.
+    pub memory_fraction: Option<f32>,
+    /// Element type of the KV cache; `None`: the backend's own.
+    pub kv_dtype: Option<DType>,
+    /// Threads for a backend's work on the host: computing, or reading weights; `None`: all cores.
     pub threads: Option<usize>,
 }
 
@@ -104,6 +108,8 @@ impl Default for LoadOptions {
             max_step_sequences: 64,
             max_step_tokens: 2048,
             kv_memory: None,
+            memory_fraction: None,
+            kv_dtype: None,
             threads: None,
         }
     }

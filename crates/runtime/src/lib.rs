@@ -7,6 +7,7 @@ pub mod backend;
 pub mod batch;
 pub mod engine;
 pub mod kv;
+pub mod memory;
 pub mod progress;
 pub mod sampling;
 pub mod scheduler;

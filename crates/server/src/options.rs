@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use foundation::Bytes;
+use foundation::{Bytes, DType};
 use tokenmill::{DeviceChoice, ModelOptions, Origin, Provenance};
 
 use crate::{
@@ -74,6 +74,8 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("max_step_sequences", "max-num-seqs"),
     ("max_step_tokens", "max-num-batched-tokens"),
     ("kv_memory", "kv-memory"),
+    ("memory_fraction", "memory-fraction"),
+    ("kv_dtype", "kv-cache-dtype"),
     ("threads", "threads"),
     ("prefix_cache", "no-prefix-cache"),
     ("max_queue", "max-queue"),
@@ -83,6 +85,9 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("reasoning_parser", "reasoning-parser"),
     ("ignored_config_keys", "ignore-config-key"),
 ];
+
+/// The words of `kv-cache-dtype`, but for `auto`, which leaves it to the backend.
+const KV_TYPES: &[(&str, DType)] = &[("bf16", DType::BF16), ("fp8", DType::F8E4M3)];
 
 /// Takes the settings that say how models are loaded, each with where it came from.
 pub fn model_options(settings: &Resolved) -> ModelOptions {
@@ -100,6 +105,8 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         max_step_sequences: count("max-num-seqs"),
         max_step_tokens: count("max-num-batched-tokens"),
         kv_memory: settings.bytes("kv-memory"),
+        memory_fraction: settings.part("memory-fraction"),
+        kv_dtype: settings.text("kv-cache-dtype").and_then(kv_dtype),
         threads: count("threads"),
         max_queue: count("max-queue"),
         stall_after: settings.seconds("stall-after"),
@@ -111,6 +118,10 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         provenance: MODEL_FIELDS.iter().map(provenance).collect(),
         ..ModelOptions::default()
     }
+}
+
+fn kv_dtype(word: &str) -> Option<DType> {
+    KV_TYPES.iter().find(|(known, _)| *known == word).map(|(_, dtype)| *dtype)
 }
 
 /// The option of the table that decides a field of [`ModelOptions`], if one does.
@@ -140,6 +151,23 @@ mod tests {
         Settings::resolve(flags.collect(), [], None).unwrap()
     }
 
+    /// A value that is not the default.
+    fn another(option: &OptionSpec) -> &'static str {
+        match option.kind {
+            Kind::Switch => "true",
+            Kind::Choice(words) => words[words.len() - 1],
+            Kind::Part => "0.7",
+            _ => "77",
+        }
+    }
+
+    #[test]
+    fn every_word_but_auto_is_an_element_type_of_the_cache() {
+        let Kind::Choice(words) = find("kv-cache-dtype").unwrap().kind else { panic!("a choice") };
+        let known: Vec<&str> = KV_TYPES.iter().map(|(word, _)| *word).collect();
+        assert_eq!(words, [&["auto"], &known[..]].concat());
+    }
+
     #[test]
     fn every_device_of_the_table_is_known() {
         let Kind::Choice(words) = find("device").unwrap().kind else { panic!("a choice") };
@@ -163,11 +191,7 @@ mod tests {
             if option.scope == Scope::Program {
                 continue;
             }
-            let text = match option.kind {
-                Kind::Switch => "true",
-                Kind::Choice(words) => words[words.len() - 1],
-                _ => "77",
-            };
+            let text = another(option);
             let changed = everything(&resolve(&[(option.name, text)]));
             assert_ne!(changed, plain, "nobody acts on --{}", option.name);
         }
@@ -176,11 +200,7 @@ mod tests {
     #[test]
     fn every_model_setting_carries_where_it_came_from() {
         for option in OPTIONS.iter().filter(|option| option.scope == Scope::Model) {
-            let text = match option.kind {
-                Kind::Switch => "true",
-                Kind::Choice(words) => words[words.len() - 1],
-                _ => "77",
-            };
+            let text = another(option);
             let (field, _) = MODEL_FIELDS.iter().find(|(_, name)| *name == option.name).unwrap();
             let provenance =
                 |settings: &Resolved| model_options(settings).provenance[field].clone();

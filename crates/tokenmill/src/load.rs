@@ -94,6 +94,7 @@ pub(crate) fn load(
         stall_after: engine_options.stall_after,
         prefix_cache: engine_options.prefix_cache,
         memory: &memory,
+        kv_dtype: engine.spec().kv_dtype,
         made_for: checkpoint.metadata.max_positions,
         has_template: files.template.is_some(),
         dialect: files.dialect,
@@ -240,7 +241,8 @@ impl ModelOptions {
             }
         }
         self.check_step()?;
-        self.check_threads()
+        self.check_threads()?;
+        self.check_memory()
     }
 
     /// Every sequence of a step takes at least one of its token rows.
@@ -268,6 +270,16 @@ impl ModelOptions {
         }
     }
 
+    fn check_memory(&self) -> Result<()> {
+        match self.memory_fraction.filter(|part| !(*part > 0.0 && *part <= 1.0)) {
+            None => Ok(()),
+            Some(part) => Err(Error::InvalidOption {
+                option: "memory_fraction",
+                message: format!("{part} is no part of the memory; a number above 0, up to 1"),
+            }),
+        }
+    }
+
     pub(crate) fn load_options(&self) -> LoadOptions {
         let built_in = LoadOptions::default();
         let max_step_tokens = self.max_step_tokens.unwrap_or(built_in.max_step_tokens);
@@ -278,6 +290,8 @@ impl ModelOptions {
                 .unwrap_or(built_in.max_step_sequences.min(max_step_tokens)),
             max_step_tokens,
             kv_memory: self.kv_memory,
+            memory_fraction: self.memory_fraction,
+            kv_dtype: self.kv_dtype,
             threads: self.threads,
         }
     }
@@ -306,6 +320,10 @@ mod tests {
         let base = ModelOptions::default;
         assert_eq!(refused(ModelOptions { max_queue: Some(0), ..base() }), "max_queue");
         assert_eq!(refused(ModelOptions { threads: Some(1025), ..base() }), "threads");
+        let part = |part| ModelOptions { memory_fraction: Some(part), ..base() };
+        assert_eq!(refused(part(0.0)), "memory_fraction");
+        assert_eq!(refused(part(1.5)), "memory_fraction");
+        assert!(part(1.0).validate().is_ok());
         let many = ModelOptions { max_step_sequences: Some(2049), ..base() };
         assert_eq!(refused(many.clone()), "max_step_sequences");
         assert!(ModelOptions { max_step_tokens: Some(2049), ..many }.validate().is_ok());

@@ -75,7 +75,12 @@ pub struct ModelOptions {
     pub max_step_tokens: Option<usize>,
     /// Memory for the KV cache.
     pub kv_memory: Option<Bytes>,
-    /// Threads of a backend that computes on the host.
+    /// Part of the device's memory that the model may take, above 0 up to 1 (`--memory-fraction`); `None`: 0.9 of a GPU's
+    /// memory, all that is available on the cpu.
+    pub memory_fraction: Option<f32>,
+    /// Element type of the KV cache (`--kv-cache-dtype`); `None`: the backend's own.
+    pub kv_dtype: Option<DType>,
+    /// Threads for a backend's work on the host: computing, or reading weights.
     pub threads: Option<usize>,
     /// Requests that may wait (`--max-queue`).
     pub max_queue: Option<usize>,

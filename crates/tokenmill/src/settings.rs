@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use foundation::DType;
 use models::dialect::{CALL_PARSER, REASONING_PARSER, Selection};
 use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
@@ -94,6 +95,8 @@ pub(crate) struct Loaded<'a> {
     pub prefix_cache: bool,
     /// What the backend planned.
     pub memory: &'a MemoryPlan,
+    /// Element type of the KV cache.
+    pub kv_dtype: DType,
     /// The longest sequence the checkpoint was made for, in tokens.
     pub made_for: Option<usize>,
     /// Whether the model has a chat template.
@@ -126,6 +129,8 @@ impl Loaded<'_> {
             number("max_step_sequences", options.max_step_sequences, self.load.max_step_sequences),
             number("max_step_tokens", options.max_step_tokens, self.load.max_step_tokens),
             self.kv_memory(),
+            self.memory_fraction(),
+            self.kv_dtype(),
             self.threads(),
             number("max_queue", options.max_queue, self.max_queue),
             self.given_or("stall_after", options.stall_after.is_some(), Provenance::built_in())
@@ -182,6 +187,21 @@ impl Loaded<'_> {
             ),
         };
         provenance.of(name, format!("{} ({} a token)", memory.kv, memory.kv_per_token))
+    }
+
+    fn memory_fraction(&self) -> Setting {
+        let (name, available) = ("memory_fraction", self.memory.available);
+        match self.options.memory_fraction {
+            Some(part) => self.options.provenance_of(name).of(name, part.to_string()),
+            None => Provenance::new(Origin::Derived, "the backend's share")
+                .of(name, format!("{available} available")),
+        }
+    }
+
+    fn kv_dtype(&self) -> Setting {
+        let (name, value) = ("kv_dtype", self.kv_dtype.name().to_lowercase());
+        let own = Provenance::new(Origin::Derived, "the backend's own");
+        self.given_or(name, self.options.kv_dtype.is_some(), own).of(name, value)
     }
 
     fn threads(&self) -> Setting {
@@ -263,6 +283,7 @@ mod tests {
             stall_after: Duration::from_secs(5),
             prefix_cache: true,
             memory,
+            kv_dtype: DType::F32,
             made_for: Some(128),
             has_template: true,
             dialect: Selection::new(
@@ -323,6 +344,19 @@ mod tests {
         assert_eq!(origin(&asked, 64), Origin::Given);
         assert_eq!(origin(&none, 128), Origin::Checkpoint);
         assert_eq!(origin(&none, 96), Origin::Derived);
+    }
+
+    #[test]
+    fn the_cache_has_the_type_that_was_asked_for_or_the_backends_own() {
+        let plan = plan(128, 8);
+        let asked = ModelOptions { kv_dtype: Some(DType::F32), ..ModelOptions::default() };
+        assert_eq!(told(&asked, &plan, "kv_dtype").1, Origin::Given);
+        let (value, origin, _) = told(&ModelOptions::default(), &plan, "kv_dtype");
+        assert_eq!((value.as_str(), origin), ("f32", Origin::Derived));
+        let part = ModelOptions { memory_fraction: Some(0.5), ..ModelOptions::default() };
+        assert_eq!(told(&part, &plan, "memory_fraction").0, "0.5");
+        let (value, origin, _) = told(&ModelOptions::default(), &plan, "memory_fraction");
+        assert_eq!((value.as_str(), origin), ("8.0 MiB available", Origin::Derived));
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn value_name(option: &OptionSpec) -> &'static str {
         ("host", _) => "ADDRESS",
         ("port", _) => "PORT",
         ("device", _) => "DEVICE",
+        ("kv-cache-dtype", _) => "TYPE",
         ("log-level", _) => "LEVEL",
         ("log-format", _) => "FORMAT",
         ("served-model-name", _) => "NAME[,NAME]",
@@ -144,6 +145,7 @@ fn value_name(option: &OptionSpec) -> &'static str {
             _ => "COUNT",
         },
         (_, Kind::Bytes) => "BYTES",
+        (_, Kind::Part) => "PART",
         (_, Kind::Seconds) => "SECONDS",
         (_, Kind::Text | Kind::LogFilter | Kind::Switch) => "TEXT",
     }

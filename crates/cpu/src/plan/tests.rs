@@ -86,8 +86,18 @@ fn senseless_options_are_refused() {
 #[test]
 fn made_up_weights_are_not_mapped() {
     let mut manifest = ModelManifest::new("qwen3", fixture_directory("qwen3"));
-    manifest.weights = WeightOrigin::Synthetic { seed: 1, dtype: foundation::DType::F16 };
+    manifest.weights = WeightOrigin::Synthetic { seed: 1, dtype: DType::F16 };
     let contract = Checkpoint::open(&manifest).unwrap().contract.unwrap();
     let plan = plan(&manifest, &contract, &options(None, None), Bytes::gib(8)).unwrap();
     assert_eq!(plan.mapped, Bytes(0));
+}
+
+#[test]
+fn a_part_of_the_memory_is_what_there_is_and_the_cache_is_f32() {
+    let half = LoadOptions { memory_fraction: Some(0.5), ..options(None, None) };
+    let plan = planned("qwen3", &half, Bytes::gib(8)).unwrap();
+    assert_eq!(plan.available, Bytes::gib(4));
+    let fp8 = LoadOptions { kv_dtype: Some(DType::F8E4M3), ..options(None, None) };
+    let text = planned("qwen3", &fp8, Bytes::gib(8)).unwrap_err().to_string();
+    assert!(text.contains("kv_dtype is f8_e4m3") && text.contains("f32"), "{text}");
 }

@@ -181,6 +181,15 @@ impl Resolved {
         }
     }
 
+    /// A [`Kind::Part`] option.
+    pub fn part(&self, name: &str) -> Option<f32> {
+        match &self.get(name).value {
+            Some(Value::Part(part)) => Some(*part),
+            None => None,
+            other => mismatch(name, other),
+        }
+    }
+
     /// A [`Kind::Seconds`] option.
     pub fn seconds(&self, name: &str) -> Option<Duration> {
         match &self.get(name).value {
@@ -340,10 +349,11 @@ fn toml_seen(value: &toml::Value) -> String {
 fn toml_text(kind: Kind, value: toml::Value) -> Option<String> {
     match (kind, value) {
         (Kind::Switch, toml::Value::Boolean(on)) => Some(on.to_string()),
-        (Kind::Count { .. } | Kind::Bytes | Kind::Seconds, toml::Value::Integer(number)) => {
-            Some(number.to_string())
-        }
-        (Kind::Seconds, toml::Value::Float(number)) => Some(number.to_string()),
+        (
+            Kind::Count { .. } | Kind::Bytes | Kind::Part | Kind::Seconds,
+            toml::Value::Integer(number),
+        ) => Some(number.to_string()),
+        (Kind::Seconds | Kind::Part, toml::Value::Float(number)) => Some(number.to_string()),
         (
             Kind::Bytes | Kind::Text | Kind::LogFilter | Kind::Choice(_) | Kind::List,
             toml::Value::String(text),
@@ -426,6 +436,7 @@ mod tests {
                 Kind::List => ("a,b", "[\"a\", \"b\"]"),
                 Kind::Count { .. } => ("7", "7"),
                 Kind::Bytes => ("7KiB", "\"7KiB\""),
+                Kind::Part => ("0.7", "0.7"),
                 Kind::Seconds => ("7.5", "7.5"),
             };
             let want = option.kind.parse(text).unwrap();

@@ -142,7 +142,15 @@ pub const OPTIONS: &[OptionSpec] = &[
         .or("2048"),
     model("kv-memory", Kind::Bytes, "Memory for the key-value cache")
         .absent("decided from what is left"),
-    model("threads", POSITIVE, "Threads for a backend that computes on the host")
+    model("memory-fraction", Kind::Part, "Part of the device's memory that the model may take")
+        .absent("0.9 of a GPU, all that is available on the cpu"),
+    model(
+        "kv-cache-dtype",
+        Kind::Choice(&["auto", "bf16", "fp8"]),
+        "Element type of the key-value cache; auto is the backend's own",
+    )
+    .or("auto"),
+    model("threads", POSITIVE, "Threads for a backend's work on the host")
         .absent("all cores"),
     model("no-prefix-cache", Kind::Switch, "Compute every prompt anew").or("false"),
     model("max-queue", POSITIVE, "Most sequences that wait for their first step; more are refused")

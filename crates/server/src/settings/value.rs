@@ -26,6 +26,8 @@ pub enum Kind {
     },
     /// A number of bytes: `1073741824`, `512MiB`, `4GB`.
     Bytes,
+    /// A part of a whole, above 0 up to 1: `0.9`.
+    Part,
     /// A duration in seconds: `30`, `0.5`.
     Seconds,
 }
@@ -43,6 +45,8 @@ pub enum Value {
     Count(u64),
     /// Of [`Kind::Bytes`].
     Bytes(Bytes),
+    /// Of [`Kind::Part`].
+    Part(f32),
     /// Of [`Kind::Seconds`].
     Seconds(Duration),
 }
@@ -61,6 +65,7 @@ impl Kind {
                 text.parse().ok().filter(|count| (min..=max).contains(count)).map(Value::Count)
             }
             Kind::Bytes => parse_bytes(text).map(|count| Value::Bytes(Bytes(count))),
+            Kind::Part => parse_part(text).map(Value::Part),
             Kind::Seconds => parse_seconds(text).map(Value::Seconds),
         };
         value.ok_or_else(|| self.wanted())
@@ -80,6 +85,7 @@ impl Kind {
             Kind::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes => "a number of bytes such as 1048576, 512MiB or 4GB".into(),
+            Kind::Part => "a number above 0, up to 1, such as 0.9".into(),
             Kind::Seconds => "a number of seconds such as 30 or 0.5".into(),
         }
     }
@@ -93,6 +99,7 @@ impl fmt::Display for Value {
             Value::List(texts) => f.pad(&texts.join(", ")),
             Value::Count(count) => f.pad(&count.to_string()),
             Value::Bytes(bytes) => f.pad(&bytes.to_string()),
+            Value::Part(part) => f.pad(&part.to_string()),
             Value::Seconds(time) => f.pad(&format!("{} s", time.as_secs_f64())),
         }
     }
@@ -150,6 +157,11 @@ fn parse_bytes(text: &str) -> Option<u64> {
     (bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
+fn parse_part(text: &str) -> Option<f32> {
+    let part = plain_decimal(text)? as f32;
+    (part > 0.0 && part <= 1.0).then_some(part)
+}
+
 fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(plain_decimal(text.strip_suffix('s').unwrap_or(text).trim())?).ok()
 }
@@ -172,6 +184,7 @@ mod tests {
         assert_eq!(bytes("4GB"), Some(Value::Bytes(Bytes(4_000_000_000))));
         assert_eq!(bytes("17"), Some(Value::Bytes(Bytes(17))));
         assert_eq!(Kind::Seconds.parse("0.5"), Ok(Value::Seconds(Duration::from_millis(500))));
+        assert_eq!(Kind::Part.parse("0.9"), Ok(Value::Part(0.9)));
         assert_eq!(Kind::List.parse("a, b"), Ok(Value::List(vec!["a".into(), "b".into()])));
         assert_eq!(Kind::Switch.parse("yes"), Ok(Value::Switch(true)));
     }
@@ -187,6 +200,9 @@ mod tests {
         }
         for text in ["-1", "nan", "1e400", "soon"] {
             assert!(Kind::Seconds.parse(text).is_err(), "{text}");
+        }
+        for text in ["0", "1.01", "-0.5", "90%", "1e-1", "nan"] {
+            assert!(Kind::Part.parse(text).is_err(), "{text}");
         }
         assert!(Kind::List.parse("a,,b").is_err());
         assert!(Kind::Choice(&["auto", "cpu"]).parse("gpu").is_err());
