@@ -8,6 +8,7 @@
 pub mod driver;
 pub mod ops;
 pub mod testing;
+pub mod weights;
 
 /// The compute capabilities that this build has machine code for, as nvcc writes them (`90a`); empty without kernels.
 pub fn built_architectures() -> Vec<&'static str> {

@@ -1,0 +1,145 @@
+//! A decoder's weights as they lie in device memory: one arena, and a typed address for each of its parts.
+//!
+//! Every address points into [`DeviceWeights::arena`], is a multiple of 256 bytes, and is valid as long as the arena lives.
+//! Matrices are bf16, `[rows, cols]`, row-major without gaps, as a projection's `[out, in]`; vectors are f32.
+//!
+//! Projections that read the same input lie in one matrix: a layer's queries, keys and values one after another, gate and
+//! up interleaved in groups of [`GATE_UP_GROUP`] rows (see [`LayerWeights::gate_up`]). Where the head is tied to the
+//! embedding, both fields name the same bytes.
+
+use crate::driver::Buffer;
+
+/// Rows of gate, then as many of up, that lie together in a fused gate-and-up matrix.
+pub const GATE_UP_GROUP: usize = 8;
+
+/// A bf16 matrix `[rows, cols]` in device memory, row-major without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Device address of the first element, a multiple of 256.
+    pub address: u64,
+    /// Outputs of the projection.
+    pub rows: usize,
+    /// Inputs of the projection.
+    pub cols: usize,
+}
+
+/// A vector of f32 in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// Device address of the first element, a multiple of 256.
+    pub address: u64,
+    /// Elements.
+    pub len: usize,
+}
+
+/// A decoder's weights and the memory that holds them.
+#[derive(Debug)]
+pub struct DeviceWeights {
+    /// The memory that every address of `parts` points into. Frees it on drop.
+    pub arena: Buffer<u8>,
+    /// Where each weight lies.
+    pub parts: DecoderWeights,
+}
+
+/// Where each weight of a decoder lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecoderWeights {
+    /// `[vocab, hidden]`.
+    pub embedding: Matrix,
+    /// The layers, first to last.
+    pub layers: Vec<LayerWeights>,
+    /// `[hidden]`, the norm's offset already added.
+    pub final_norm: Vector,
+    /// `[vocab, hidden]`; equal to `embedding` where the head is tied.
+    pub head: Matrix,
+}
+
+/// Where the weights of one layer lie. Of norms the offset is already added to the weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerWeights {
+    /// `[hidden]`: norm on the way into attention.
+    pub mixer_pre_norm: Option<Vector>,
+    /// `[(heads + 2 * kv_heads) * head_dim, hidden]`: the rows of queries, then keys, then values.
+    pub qkv: Matrix,
+    /// `[(heads + 2 * kv_heads) * head_dim]`: likewise.
+    pub qkv_bias: Option<Vector>,
+    /// `[head_dim]` or `[heads * head_dim]`, by the norm's extent.
+    pub query_norm: Option<Vector>,
+    /// `[head_dim]` or `[kv_heads * head_dim]`, by the norm's extent.
+    pub key_norm: Option<Vector>,
+    /// `[hidden, heads * head_dim]`: attention's output projection.
+    pub output: Matrix,
+    /// `[hidden]`.
+    pub output_bias: Option<Vector>,
+    /// `[hidden]`: norm on attention's output, before it is added.
+    pub mixer_post_norm: Option<Vector>,
+    /// `[hidden]`: norm on the way into the feed-forward.
+    pub ff_pre_norm: Option<Vector>,
+    /// `[2 * intermediate, hidden]`, interleaved: rows `16 b .. 16 b + 8` are rows `8 b .. 8 b + 8` of gate, rows
+    /// `16 b + 8 .. 16 b + 16` the same rows of up.
+    pub gate_up: Matrix,
+    /// `[2 * intermediate]`, interleaved likewise.
+    pub gate_up_bias: Option<Vector>,
+    /// `[hidden, intermediate]`.
+    pub down: Matrix,
+    /// `[hidden]`.
+    pub down_bias: Option<Vector>,
+    /// `[hidden]`: norm on the feed-forward's output, before it is added.
+    pub ff_post_norm: Option<Vector>,
+}
+
+impl Matrix {
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.rows as u64 * self.cols as u64 * 2
+    }
+
+    fn moved(self, by: u64) -> Self {
+        Matrix { address: self.address + by, ..self }
+    }
+}
+
+impl Vector {
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.len as u64 * 4
+    }
+
+    fn moved(self, by: u64) -> Self {
+        Vector { address: self.address + by, ..self }
+    }
+}
+
+impl DecoderWeights {
+    /// The same parts in an arena that begins at `base` instead of at 0.
+    pub fn moved(self, base: u64) -> Self {
+        DecoderWeights {
+            embedding: self.embedding.moved(base),
+            layers: self.layers.into_iter().map(|layer| layer.moved(base)).collect(),
+            final_norm: self.final_norm.moved(base),
+            head: self.head.moved(base),
+        }
+    }
+}
+
+impl LayerWeights {
+    fn moved(self, base: u64) -> Self {
+        let vector = |vector: Option<Vector>| vector.map(|vector| vector.moved(base));
+        LayerWeights {
+            mixer_pre_norm: vector(self.mixer_pre_norm),
+            qkv: self.qkv.moved(base),
+            qkv_bias: vector(self.qkv_bias),
+            query_norm: vector(self.query_norm),
+            key_norm: vector(self.key_norm),
+            output: self.output.moved(base),
+            output_bias: vector(self.output_bias),
+            mixer_post_norm: vector(self.mixer_post_norm),
+            ff_pre_norm: vector(self.ff_pre_norm),
+            gate_up: self.gate_up.moved(base),
+            gate_up_bias: vector(self.gate_up_bias),
+            down: self.down.moved(base),
+            down_bias: vector(self.down_bias),
+            ff_post_norm: vector(self.ff_post_norm),
+        }
+    }
+}
