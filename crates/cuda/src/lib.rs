@@ -6,6 +6,8 @@
 //! its launcher (`.rs`) side by side: a `Problem`, a pure `Plan`, a launch.
 
 pub mod driver;
+pub mod engine;
+pub mod model;
 pub mod ops;
 pub mod testing;
 pub mod weights;

@@ -15,7 +15,7 @@ use super::{
     flight::FlightRecorder,
     gpu::Gpu,
     image::Kernel,
-    memory::{View, ViewMut},
+    memory::{Buffer, View, ViewMut},
     pinned::Pinned,
 };
 
@@ -229,6 +229,27 @@ impl Stream {
         // SAFETY: both views are of live device memory of that length.
         let result =
             unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.handle) };
+        check("cuMemcpyDtoDAsync", result)
+    }
+
+    /// Queues a copy of `len` elements within one buffer; the two ranges must not overlap.
+    pub fn copy_within<T: Pod>(
+        &self,
+        buffer: &mut Buffer<T>,
+        from: usize,
+        to: usize,
+        len: usize,
+    ) -> Result<(), DriverError> {
+        let overlap = from.abs_diff(to) < len;
+        if overlap || from.max(to).checked_add(len).is_none_or(|end| end > buffer.len()) {
+            let length = buffer.len();
+            return Err(DriverError::Invalid(format!("{len} of {length} from {from} to {to}")));
+        }
+        let at = |index: usize| buffer.address() + (index * size_of::<T>()) as u64;
+        // SAFETY: both ranges lie in the buffer, apart from one another: checked above.
+        let result = unsafe {
+            sys::cuMemcpyDtoDAsync_v2(at(to), at(from), len * size_of::<T>(), self.handle)
+        };
         check("cuMemcpyDtoDAsync", result)
     }
 
