@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod cublaslt;
 mod error;
 mod event;
 mod flight;

@@ -7,6 +7,7 @@ pub mod activation;
 pub mod add_bias;
 pub mod embed;
 pub mod finish_logits;
+pub mod gemm;
 mod lengths;
 #[cfg(test)]
 mod parity;
