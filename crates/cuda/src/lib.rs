@@ -5,10 +5,13 @@
 //! [`driver`] is the only place that talks to the driver's C interface. [`ops`] holds each operation as a kernel (`.cu`) and
 //! its launcher (`.rs`) side by side: a `Problem`, a pure `Plan`, a launch.
 
+pub mod admission;
 pub mod driver;
 pub mod engine;
+pub mod layout;
 pub mod model;
 pub mod ops;
+pub mod plan;
 pub mod testing;
 pub mod weights;
 
