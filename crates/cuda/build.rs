@@ -33,11 +33,11 @@ fn main() {
     println!("cargo:rerun-if-changed=src/ops");
     println!("cargo:rerun-if-changed=../../.cuda/nvidia/cu13/bin/nvcc");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let (sources, headers) = sources(Path::new("src/ops"));
+    let sources = sources(Path::new("src/ops"));
     match find_nvcc() {
         Some(nvcc) => {
             let archs = env::var("TOKENMILL_CUDA_ARCHS").unwrap_or_else(|_| ARCHS.to_owned());
-            Compiler::new(nvcc, &archs, &headers, &out).compile_all(sources, &out);
+            Compiler::new(nvcc, &archs, &out).compile_all(sources, &out);
             println!("cargo:rustc-env=TOKENMILL_KERNEL_ARCHS={archs}");
         }
         None => {
@@ -56,24 +56,38 @@ fn main() {
     }
 }
 
-/// All `.cu` files below `folder`, and all headers.
-fn sources(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut sources, mut headers) = (Vec::new(), Vec::new());
+/// All `.cu` files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("src/ops is there").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            let (more_sources, more_headers) = self::sources(&path);
-            sources.extend(more_sources);
-            headers.extend(more_headers);
+            found.extend(sources(&path));
         } else if path.extension().is_some_and(|ext| ext == "cu") {
-            sources.push(path);
-        } else if path.extension().is_some_and(|ext| ext == "cuh") {
-            headers.push(path);
+            found.push(path);
         }
     }
-    sources.sort();
-    headers.sort();
-    (sources, headers)
+    found.sort();
+    found
+}
+
+/// The text of `source` and of every header of ours that it includes, directly or not.
+fn with_headers(source: &Path, seen: &mut Vec<PathBuf>, text: &mut String) -> Result<(), String> {
+    if seen.iter().any(|known| known == source) {
+        return Ok(());
+    }
+    seen.push(source.to_owned());
+    let own = fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+    let quoted = own.lines().filter_map(|line| line.trim().strip_prefix("#include \""));
+    for name in quoted.filter_map(|rest| rest.split('"').next()) {
+        let beside = source.parent().unwrap_or(Path::new(".")).join(name);
+        let shared = Path::new("src/ops").join(name);
+        if let Some(header) = [beside, shared].into_iter().find(|path| path.is_file()) {
+            with_headers(&header, seen, text)?;
+        }
+    }
+    text.push_str(&own);
+    Ok(())
 }
 
 fn image_name(source: &Path) -> String {
@@ -96,18 +110,15 @@ struct Compiler {
     nvcc: PathBuf,
     archs: Vec<String>,
     cache: PathBuf,
-    /// Hash of everything but the source itself.
+    /// Hash of everything but the sources.
     base: u64,
 }
 
 impl Compiler {
-    fn new(nvcc: PathBuf, archs: &str, headers: &[PathBuf], out: &Path) -> Compiler {
+    fn new(nvcc: PathBuf, archs: &str, out: &Path) -> Compiler {
         let mut hasher = DefaultHasher::new();
         let version = Command::new(&nvcc).arg("--version").output().expect("nvcc runs").stdout;
         (version, archs, FLAGS).hash(&mut hasher);
-        for header in headers {
-            fs::read(header).expect("a header is readable").hash(&mut hasher);
-        }
         // OUT_DIR is <target>/<profile>/build/<package>/out: the cache serves all profiles.
         let target = out.ancestors().nth(4).unwrap_or(out);
         let cache = target.join("cuda-cache");
@@ -139,7 +150,8 @@ impl Compiler {
     }
 
     fn compile(&self, source: &Path, image: &Path) -> Result<(), String> {
-        let text = fs::read(source).map_err(|error| format!("{}: {error}", source.display()))?;
+        let mut text = String::new();
+        with_headers(source, &mut Vec::new(), &mut text)?;
         let mut hasher = DefaultHasher::new();
         (self.base, source, text).hash(&mut hasher);
         let cached = self.cache.join(format!("{:016x}.fatbin", hasher.finish()));
