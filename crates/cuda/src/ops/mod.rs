@@ -5,6 +5,7 @@
 
 pub mod activation;
 pub mod add_bias;
+pub mod attention_prefill;
 pub mod embed;
 pub mod finish_logits;
 pub mod gemm;

@@ -1,0 +1,269 @@
+//! Prefill attention: causal softmax attention of runs of several query tokens over the paged cache.
+//!
+//! A [`Plan`] cuts the runs into [`Tile`]s on the host, the heaviest first, and its tiles travel to the device with the step's
+//! other inputs. Two kernels take them: `attention_prefill.cu` runs on every GPU, `attention_prefill_sm90.cu` on Hopper with a
+//! bf16 cache. Which one depends on the model and the device alone, and in both a row's bits depend on its own tokens
+//! alone: neither the rest of the batch nor the way in which a prompt was cut into chunks changes them.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use half::bf16;
+
+pub use plan::{Algorithm, Attention, CacheFormat, Plan, Run, Tile, Variant};
+
+use super::Traffic;
+use crate::driver::{
+    DriverError, Gpu, Image, Kernel, Shape, Stream, Swizzle, TensorMap, View, ViewMut, image,
+};
+
+static PORTABLE: Image = image!("attention_prefill");
+static HOPPER: Image = image!("attention_prefill_sm90");
+
+/// Tokens of a cache block.
+pub const BLOCK_SIZE: usize = 16;
+
+/// The kernels, resolved once.
+#[derive(Debug)]
+pub struct AttentionPrefill {
+    kernels: Vec<(Variant, Kernel)>,
+}
+
+/// One layer's cache, `[block][K, V][kv_head][16][head_dim]`, as the kernels address it. Made once, when the arena is.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheLayer {
+    address: u64,
+    block_bytes: usize,
+    map: TensorMap,
+}
+
+/// What a launch reads and writes. Rows are those of the step: a tile's `row` counts from the views' first element.
+#[derive(Debug)]
+pub struct Args<'a> {
+    /// Queries, row `i` at `i * query_stride`: `[heads][head_dim]`.
+    pub queries: View<'a, bf16>,
+    /// Elements from row to row, a multiple of 8: at least `heads * head_dim`, more where queries lie in a fused row.
+    pub query_stride: usize,
+    /// The layer's cache, this step's keys and values included.
+    pub cache: &'a CacheLayer,
+    /// Physical blocks, one sequence's table after the other.
+    pub tables: View<'a, i32>,
+    /// By sequence: where its table begins in `tables`.
+    pub table_starts: View<'a, i32>,
+    /// By sequence: logical index of its table's first block.
+    pub table_firsts: View<'a, i32>,
+    /// [`Plan::tiles`], on the device.
+    pub tiles: View<'a, Tile>,
+    /// [`Plan::shares`], on the device.
+    pub shares: View<'a, i32>,
+    /// The result, row `i` at `i * out_stride`: `[heads][head_dim]`.
+    pub out: ViewMut<'a, bf16>,
+    /// Elements from row to row, a multiple of 8.
+    pub out_stride: usize,
+}
+
+/// `Params` of attention_prefill.cuh.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Params {
+    queries: u64,
+    cache: u64,
+    tables: u64,
+    starts: u64,
+    firsts: u64,
+    tiles: u64,
+    shares: u64,
+    out: u64,
+    query_stride: i64,
+    out_stride: i64,
+    block_stride: i64,
+    heads_per_group: i32,
+    kv_heads: i32,
+    head_dim: i32,
+    window: i32,
+    scale: f32,
+    softcap: f32,
+    out_scale: f32,
+    unused: u32,
+}
+
+/// `HopperParams` of attention_prefill_sm90.cu.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct HopperParams {
+    map: TensorMap,
+    params: Params,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 256);
+
+impl CacheLayer {
+    /// `blocks` blocks from `address` on, `block_bytes` from one to the next.
+    pub fn new(
+        attention: &Attention,
+        address: u64,
+        block_bytes: usize,
+        blocks: usize,
+    ) -> Result<CacheLayer, DriverError> {
+        let rows = 2 * attention.kv_heads * BLOCK_SIZE;
+        let needed = rows * attention.head_dim * attention.cache.element_bytes();
+        if block_bytes < needed || block_bytes % 16 != 0 || address % 16 != 0 {
+            return Err(DriverError::Invalid(format!(
+                "attention_prefill: cache blocks of {block_bytes} bytes at {address:#x}, wanted at least {needed}, \
+                 both multiples of 16"
+            )));
+        }
+        let map = match attention.cache {
+            // A box is one head's keys or values of one block, 64 columns of it.
+            CacheFormat::Bf16 if attention.head_dim >= 64 => TensorMap::bf16(
+                address,
+                &[attention.head_dim as u64, rows as u64, blocks as u64],
+                &[2 * attention.head_dim as u64, block_bytes as u64],
+                &[64, BLOCK_SIZE as u32, 1],
+                Swizzle::Bytes128,
+            )?,
+            // Only the Hopper kernel reads it, which takes neither.
+            _ => TensorMap::zeroed(),
+        };
+        Ok(CacheLayer { address, block_bytes, map })
+    }
+}
+
+impl AttentionPrefill {
+    /// Resolves the kernels that `gpu` can run.
+    pub fn load(gpu: &Arc<Gpu>) -> Result<AttentionPrefill, DriverError> {
+        let kernels = Variant::all(gpu.limits()).map(|variant| {
+            let image = match variant.algorithm {
+                Algorithm::Portable => &PORTABLE,
+                Algorithm::Hopper => &HOPPER,
+            };
+            Ok((variant, gpu.kernel(image, variant.entry())?))
+        });
+        Ok(AttentionPrefill { kernels: kernels.collect::<Result<_, DriverError>>()? })
+    }
+
+    /// Queues the plan's tiles; `attention` is what the plan was made for. Rows without a tile are left alone.
+    #[allow(unsafe_code)]
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        attention: &Attention,
+        plan: &Plan,
+        args: Args<'_>,
+    ) -> Result<(), DriverError> {
+        if plan.tiles.is_empty() {
+            return Ok(());
+        }
+        args.check(attention, plan)?;
+        let found = self.kernels.iter().find(|(variant, _)| *variant == plan.variant);
+        let Some((variant, kernel)) = found else {
+            return Err(DriverError::Invalid(format!(
+                "attention_prefill: {} is not loaded",
+                plan.variant.entry()
+            )));
+        };
+        let params = args.params(attention);
+        let shape = Shape {
+            shared: variant.shared_bytes(),
+            ..Shape::linear(plan.grid(), variant.threads())
+        };
+        match variant.algorithm {
+            // SAFETY: these are the kernel's parameters; `args.check` found every view long enough for the plan's rows
+            // and sequences. Table starts and block numbers are the step's, which is made for this arena.
+            Algorithm::Portable => unsafe { stream.launch(kernel, shape, &params) },
+            Algorithm::Hopper => {
+                let params = HopperParams { map: args.cache.map, params, padding: [0; 8] };
+                // SAFETY: as above; the map covers the blocks that `CacheLayer::new` was told of.
+                unsafe { stream.launch(kernel, shape, &params) }
+            }
+        }
+    }
+}
+
+impl Args<'_> {
+    fn check(&self, attention: &Attention, plan: &Plan) -> Result<(), DriverError> {
+        let width = attention.heads * attention.head_dim;
+        let reach = |stride: usize| (plan.rows as usize - 1) * stride + width;
+        let mut wrong = Vec::new();
+        let mut need = |what: &str, holds: bool, seen: usize, wanted: usize| {
+            if !holds {
+                wrong.push(format!("{what}: {seen}, wanted {wanted}"));
+            }
+        };
+        for (what, stride, len) in [
+            ("query", self.query_stride, self.queries.len()),
+            ("out", self.out_stride, self.out.len()),
+        ] {
+            need(&format!("{what} stride"), stride >= width && stride % 8 == 0, stride, width);
+            need(&format!("{what} elements"), len >= reach(stride), len, reach(stride));
+        }
+        let sequences = plan.sequences as usize;
+        let (starts, firsts) = (self.table_starts.len(), self.table_firsts.len());
+        need("table starts", starts >= sequences, starts, sequences);
+        need("table firsts", firsts >= sequences, firsts, sequences);
+        let (tiles, shares) = (plan.tiles.len(), plan.shares.len());
+        need("tiles", self.tiles.len() == tiles, self.tiles.len(), tiles);
+        need("shares", self.shares.len() == shares, self.shares.len(), shares);
+        for (what, address) in [("queries", self.queries.address()), ("out", self.out.address())] {
+            need(
+                &format!("{what} address modulo 16"),
+                address % 16 == 0,
+                (address % 16) as usize,
+                0,
+            );
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(DriverError::Invalid(format!("attention_prefill: {}", wrong.join("; ")))),
+        }
+    }
+
+    fn params(&self, attention: &Attention) -> Params {
+        let (scale, softcap) = attention.exponent();
+        Params {
+            queries: self.queries.address(),
+            cache: self.cache.address,
+            tables: self.tables.address(),
+            starts: self.table_starts.address(),
+            firsts: self.table_firsts.address(),
+            tiles: self.tiles.address(),
+            shares: self.shares.address(),
+            out: self.out.address(),
+            query_stride: self.query_stride as i64,
+            out_stride: self.out_stride as i64,
+            block_stride: (self.cache.block_bytes / attention.cache.element_bytes()) as i64,
+            heads_per_group: (attention.heads / attention.kv_heads) as i32,
+            kv_heads: attention.kv_heads as i32,
+            head_dim: attention.head_dim as i32,
+            window: attention.window.map_or(i32::MAX, |window| window.min(i32::MAX as u32) as i32),
+            scale,
+            softcap,
+            out_scale: attention.cache.value_scale(),
+            unused: 0,
+        }
+    }
+}
+
+/// What attention of `runs` moves and computes: queries and results once, each run's visible keys and values once; four
+/// operations for each element of a query-key pair.
+pub fn traffic(attention: &Attention, runs: &[Run]) -> Traffic {
+    let mut traffic = Traffic::default();
+    let width = (attention.heads * attention.head_dim) as u64;
+    for run in runs.iter().filter(|run| run.rows > 0) {
+        let seen = |position: u64| {
+            attention.window.map_or(position + 1, |window| (position + 1).min(window.into()))
+        };
+        let positions = u64::from(run.cached)..u64::from(run.cached) + u64::from(run.rows);
+        let keys = seen(positions.start) + u64::from(run.rows) - 1;
+        let key_bytes =
+            (2 * attention.kv_heads * attention.head_dim * attention.cache.element_bytes()) as u64;
+        traffic.bytes += 4 * u64::from(run.rows) * width + keys * key_bytes;
+        traffic.flops += 4 * width * positions.map(seen).sum::<u64>();
+    }
+    traffic
+}
