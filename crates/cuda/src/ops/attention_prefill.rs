@@ -112,7 +112,7 @@ impl CacheLayer {
     ) -> Result<CacheLayer, DriverError> {
         let rows = 2 * attention.kv_heads * BLOCK_SIZE;
         let needed = rows * attention.head_dim * attention.cache.element_bytes();
-        if block_bytes < needed || block_bytes % 16 != 0 || address % 16 != 0 {
+        if block_bytes < needed || !block_bytes.is_multiple_of(16) || !address.is_multiple_of(16) {
             return Err(DriverError::Invalid(format!(
                 "attention_prefill: cache blocks of {block_bytes} bytes at {address:#x}, wanted at least {needed}, \
                  both multiples of 16"
