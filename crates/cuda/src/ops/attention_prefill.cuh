@@ -12,7 +12,7 @@ namespace attention_prefill {
 constexpr int BLOCK_SIZE = 16;
 
 // Mirrored by `Tile` in attention_prefill.rs.
-struct __align__(16) Tile {
+struct Tile {
     int32_t row;       // row of its first token in q and out
     int32_t position;  // that token's place in its sequence
     int32_t sequence;  // which of the block tables

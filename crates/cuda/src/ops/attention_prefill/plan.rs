@@ -53,7 +53,7 @@ pub struct Run {
 }
 
 /// Some consecutive tokens of a run times some query heads of one group: `Tile` of attention_prefill.cuh.
-#[repr(C, align(16))]
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct Tile {
     /// Row of its first token.
