@@ -6,12 +6,16 @@
 pub mod activation;
 pub mod add_bias;
 pub mod attention_prefill;
+pub mod attention_decode;
+pub mod block_copy;
 pub mod embed;
 pub mod finish_logits;
 pub mod gemm;
+pub mod heads;
 mod lengths;
 #[cfg(test)]
 mod parity;
+pub mod qkv_prepare;
 pub mod residual_norm;
 pub mod rms_norm;
 pub mod rows;
