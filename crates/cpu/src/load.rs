@@ -226,21 +226,11 @@ impl Loader<'_> {
 
     fn report(&mut self, binding: &WeightBinding) -> Result<(), LoadError> {
         self.done += binding.stored_bytes().0;
-        let detail = part(binding.role);
+        let detail = binding.role.part();
         match (self.progress)(ProgressEvent::load_weights(self.done, self.total, detail)) {
             true => Ok(()),
             false => Err(LoadError::Cancelled),
         }
-    }
-}
-
-/// The part of the model that a weight belongs to, for people.
-fn part(role: WeightRole) -> String {
-    match role {
-        WeightRole::TokenEmbedding => "embedding".into(),
-        WeightRole::FinalNorm => "last norm".into(),
-        WeightRole::Head => "head".into(),
-        WeightRole::Layer(layer, _) => format!("layer {layer}"),
     }
 }
 

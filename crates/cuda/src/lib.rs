@@ -9,6 +9,7 @@ pub mod admission;
 pub mod driver;
 pub mod engine;
 pub mod layout;
+pub mod load;
 pub mod model;
 pub mod ops;
 pub mod plan;

@@ -17,6 +17,18 @@ pub enum WeightRole {
     Layer(u32, LayerWeight),
 }
 
+impl WeightRole {
+    /// The part of the model that the weight belongs to, for people.
+    pub fn part(self) -> String {
+        match self {
+            WeightRole::TokenEmbedding => "embedding".into(),
+            WeightRole::FinalNorm => "last norm".into(),
+            WeightRole::Head => "head".into(),
+            WeightRole::Layer(layer, _) => format!("layer {layer}"),
+        }
+    }
+}
+
 /// A weight of one layer. Projections are stored `[out, in]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LayerWeight {

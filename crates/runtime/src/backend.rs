@@ -188,6 +188,9 @@ pub enum LoadError {
     /// Reading failed.
     #[error("reading weights: {0}")]
     Io(#[from] std::io::Error),
+    /// The device or its driver failed.
+    #[error("{0}")]
+    Device(String),
     /// The progress callback said stop.
     #[error("loading was cancelled")]
     Cancelled,

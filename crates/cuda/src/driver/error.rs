@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use cudarc::driver::sys::{self, CUresult};
 use foundation::Bytes;
+use runtime::backend::LoadError;
 
 /// Why the driver, or the layer above it, could not do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +70,21 @@ impl DriverError {
     pub fn is_fault(&self) -> bool {
         // 7xx: launch failures, illegal addresses, asserts, traps; 214, 220 to 226: ECC, NVLink, containment.
         matches!(self, DriverError::Call { code, .. } if (700..800).contains(code) || (214..230).contains(code))
+    }
+}
+
+impl From<DriverError> for LoadError {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::OutOfMemory { wanted, free } => LoadError::OutOfMemory {
+                what: "an allocation on the GPU".to_owned(),
+                needed: wanted,
+                available: free,
+                hint: "something else took memory since the plan was made, or memory_fraction is too high"
+                    .to_owned(),
+            },
+            error => LoadError::Device(error.to_string()),
+        }
     }
 }
 

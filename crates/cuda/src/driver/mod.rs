@@ -29,5 +29,5 @@ pub use image::{Image, Kernel};
 pub use limits::DeviceLimits;
 pub use memory::{Buffer, View, ViewMut};
 pub use pinned::Pinned;
-pub use stream::{Shape, Stream};
+pub use stream::{Rows, Shape, Stream};
 pub use tensor_map::{Swizzle, TensorMap};

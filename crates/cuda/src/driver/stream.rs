@@ -4,9 +4,9 @@ use std::{cell::RefCell, ffi::c_void, ptr, sync::Arc};
 
 use bytemuck::{NoUninit, Pod};
 use cudarc::driver::sys::{
-    self, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
+    self, CUDA_MEMCPY2D, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
     CUlaunchAttributeValue_union__bindgen_ty_1 as CUlaunchAttributeValueCluster, CUlaunchConfig,
-    CUstream, CUstream_flags,
+    CUmemorytype, CUstream, CUstream_flags,
 };
 
 use super::{
@@ -32,6 +32,17 @@ pub struct Shape {
     pub cluster: u32,
     /// The kernel may start before the one before it has ended; it waits by itself (`griddepcontrol.wait`).
     pub overlap: bool,
+}
+
+/// Rows of a copy that spreads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// How many.
+    pub count: usize,
+    /// Bytes of each.
+    pub bytes: usize,
+    /// Bytes from the first of one to the first of the next where they go.
+    pub pitch: usize,
 }
 
 impl Shape {
@@ -201,6 +212,43 @@ impl Stream {
             sys::cuMemcpyHtoDAsync_v2(to, from.address().add(offset).cast(), bytes, self.handle)
         };
         check("cuMemcpyHtoDAsync", result)
+    }
+
+    /// Queues a copy of rows, dense in pinned memory from its start on, to the device, where they lie apart.
+    ///
+    /// # Safety
+    /// The pinned bytes must not change, nor the device memory be freed, until the copy has run.
+    pub unsafe fn upload_rows_async(
+        &self,
+        from: &Pinned,
+        rows: Rows,
+        to: u64,
+    ) -> Result<(), DriverError> {
+        let Rows { count, bytes, pitch } = rows;
+        from.check(0, count.saturating_mul(bytes))?;
+        if count == 0 || bytes == 0 {
+            return Ok(());
+        }
+        let copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
+            srcHost: from.address().cast(),
+            srcDevice: 0,
+            srcArray: ptr::null_mut(),
+            srcPitch: bytes,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: ptr::null_mut(),
+            dstDevice: to,
+            dstArray: ptr::null_mut(),
+            dstPitch: pitch,
+            WidthInBytes: bytes,
+            Height: count,
+        };
+        // SAFETY: `count` rows lie in the pinned memory; the rest is the caller's promise. The struct is read at once.
+        check("cuMemcpy2DAsync", unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.handle) })
     }
 
     /// Queues a copy of `bytes` bytes from the device to pinned memory at `offset`.

@@ -8,6 +8,7 @@ pub mod add_bias;
 pub mod attention_prefill;
 pub mod attention_decode;
 pub mod block_copy;
+pub mod convert;
 pub mod embed;
 pub mod finish_logits;
 pub mod gemm;
@@ -15,10 +16,12 @@ pub mod heads;
 mod lengths;
 #[cfg(test)]
 mod parity;
+pub mod placed;
 pub mod qkv_prepare;
 pub mod residual_norm;
 pub mod rms_norm;
 pub mod rows;
+pub mod synthesize;
 
 /// What an operation moves and computes, for floors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
