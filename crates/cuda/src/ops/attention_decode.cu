@@ -661,7 +661,7 @@ __device__ __forceinline__ void walk(const AttentionDecodeParams& p, const Unit&
         pass.soften(s);
         ring_wait(loader.stages);
         __syncwarp();
-        if (ragged) {
+        if (ragged || appended) {
             char* values = ring + slot * GRANULE;
             // Slots that nobody sees may hold anything, NaN too, and zero times NaN is NaN.
             if (sight.hidden(key + lane / 2))
@@ -794,6 +794,5 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
 ENTRIES(64, 64, true)
 ENTRIES(128, 128, true)
 ENTRIES(256, 256, true)
-ENTRIES(upto_64, 64, false)
 ENTRIES(upto_96, 96, false)
 ENTRIES(upto_256, 256, false)

@@ -94,11 +94,10 @@ struct Variant {
     entries: [&'static str; 4],
 }
 
-const VARIANTS: [Variant; 6] = [
+const VARIANTS: [Variant; 5] = [
     Variant { width: 64, exact: true, entries: entries!("64") },
     Variant { width: 128, exact: true, entries: entries!("128") },
     Variant { width: 256, exact: true, entries: entries!("256") },
-    Variant { width: 64, exact: false, entries: entries!("upto_64") },
     Variant { width: 96, exact: false, entries: entries!("upto_96") },
     Variant { width: 256, exact: false, entries: entries!("upto_256") },
 ];

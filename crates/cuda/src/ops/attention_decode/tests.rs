@@ -416,7 +416,7 @@ fn run(stream: &Stream, kernels: &AttentionDecode, case: &Case, report: &mut Rep
     let (wanted, sizes) = inputs.reference();
     let got: Vec<f32> = out[..wanted.len()].iter().map(|value| value.to_f32()).collect();
     // Probabilities and the result are rounded to bf16; large scores carry the rounding of their own sums.
-    let tolerance = if case.size > 4.0 || case.fused.is_some() { 0.02 } else { 0.006 };
+    let tolerance = if case.size > 4.0 || case.fused.is_some() { 0.02 } else { 0.008 };
     report.compare(&name, &got, &wanted, |i| tolerance * sizes[i] + 1e-6);
     let rest = &out[wanted.len()..];
     report.require(&name, rest.iter().all(|value| value.to_bits() == SENTINEL), || {
@@ -540,7 +540,7 @@ fn a_replayed_graph_follows_the_lengths() {
         for (i, wanted) in wanted.iter().enumerate() {
             let error = (replayed[i].to_f64() - wanted).abs();
             assert!(
-                error <= 0.006 * sizes[i] + 1e-6,
+                error <= 0.008 * sizes[i] + 1e-6,
                 "{lengths:?} {i}: {} for {wanted}",
                 replayed[i]
             );
