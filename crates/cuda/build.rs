@@ -77,7 +77,8 @@ fn with_headers(source: &Path, seen: &mut Vec<PathBuf>, text: &mut String) -> Re
         return Ok(());
     }
     seen.push(source.to_owned());
-    let own = fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+    let own =
+        fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
     let quoted = own.lines().filter_map(|line| line.trim().strip_prefix("#include \""));
     for name in quoted.filter_map(|rest| rest.split('"').next()) {
         let beside = source.parent().unwrap_or(Path::new(".")).join(name);

@@ -41,7 +41,7 @@ fn in_chunks(
 fn chunked_is_whole() {
     for fixture in FIXTURES {
         let tokens = prompt(fixture);
-        let mut harness = Harness::load(fixture);
+        let mut harness = common::load(fixture);
         let mut sequence = harness.sequence(0, tokens.len());
         let whole = harness.logits(&mut sequence, &tokens);
         harness.release(sequence);
@@ -58,7 +58,7 @@ fn chunked_is_whole() {
 fn batched_is_alone() {
     for fixture in FIXTURES {
         let tokens = prompt(fixture);
-        let mut harness = Harness::load(fixture);
+        let mut harness = common::load(fixture);
         let mut sequence = harness.sequence(0, tokens.len());
         let alone = harness.logits(&mut sequence, &tokens);
         harness.release(sequence);
@@ -91,7 +91,7 @@ fn threads_do_not_show() {
     let tokens = prompt("gemma3");
     let with = |threads| {
         let options = LoadOptions { threads: Some(threads), ..small_options() };
-        let mut harness = Harness::load_with("gemma3", &options);
+        let mut harness = common::load_with("gemma3", &options);
         let mut sequence = harness.sequence(0, tokens.len());
         in_chunks(&mut harness, &mut sequence, &tokens, &[50])
     };
@@ -103,7 +103,7 @@ fn a_copied_block_serves_as_its_original() {
     for fixture in FIXTURES {
         let tokens = prompt(fixture);
         let (before, after) = tokens.split_at(40);
-        let mut harness = Harness::load(fixture);
+        let mut harness = common::load(fixture);
         let mut original = harness.sequence(0, tokens.len());
         harness.logits(&mut original, before);
         // The copy shares the full blocks and owns a copy of the one that is being filled.
@@ -128,7 +128,7 @@ fn a_copied_block_serves_as_its_original() {
 #[test]
 fn what_a_stale_block_holds_does_not_matter() {
     let tokens = prompt("mistral");
-    let mut harness = Harness::load("mistral");
+    let mut harness = common::load("mistral");
     let mut sequence = harness.sequence(0, tokens.len());
     let fresh = harness.logits(&mut sequence, &tokens);
     // Fill every block with another text's keys, then run on used blocks.
@@ -151,7 +151,7 @@ fn what_a_stale_block_holds_does_not_matter() {
 fn the_regime_changes_with_the_length_of_the_sequence() {
     let golden = Golden::read("phi3-longrope-long");
     let prompt = &golden.prompts[0];
-    let mut harness = Harness::load("phi3-longrope-long");
+    let mut harness = common::load("phi3-longrope-long");
     let threshold = harness.spec().regime_thresholds[0];
     assert_eq!(threshold, 16);
     let tokens = &prompt.input_ids[..threshold + 1];

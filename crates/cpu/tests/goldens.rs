@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Harness, Work, greedy, into_token};
+use common::{Work, greedy, into_token};
 use foundation::TokenId;
 use testkit::golden::{Golden, GoldenPrompt, argmax, logits_distance};
 
@@ -38,7 +38,7 @@ goldens! {
 
 fn agrees_with_its_golden(fixture: &str) {
     let golden = Golden::read(fixture);
-    let mut harness = Harness::load(fixture);
+    let mut harness = common::load(fixture);
     for (index, prompt) in golden.prompts.iter().enumerate() {
         let mut sequence = harness.sequence(0, prompt.input_ids.len());
         let logits = harness.logits(&mut sequence, &prompt.input_ids);

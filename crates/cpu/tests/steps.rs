@@ -22,7 +22,7 @@ fn tokens() -> Vec<TokenId> {
 
 #[test]
 fn outputs_of_one_step_agree_with_each_other() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     let tokens = tokens();
     let mut sequence = harness.sequence(0, tokens.len());
     let target = tokens[1];
@@ -48,7 +48,7 @@ fn outputs_of_one_step_agree_with_each_other() {
 
 #[test]
 fn a_token_may_be_what_the_step_before_sampled() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     let tokens = tokens();
     let mut known = harness.sequence(0, tokens.len());
     let mut work =
@@ -70,7 +70,7 @@ fn a_token_may_be_what_the_step_before_sampled() {
 
 #[test]
 fn counts_of_a_slot_grow_with_what_is_sampled() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     let tokens = tokens();
     let params = SamplingParams { presence_penalty: 1e6, ..SamplingParams::default() };
     let mut sequence = harness.sequence(3, tokens.len());
@@ -93,7 +93,7 @@ fn counts_of_a_slot_grow_with_what_is_sampled() {
 
 #[test]
 fn a_given_embedding_stands_in_for_the_token() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     let logits = |harness: &mut Harness, given: Option<f32>| {
         let mut sequence = harness.sequence(0, 2);
         let outputs = vec![(1, OutputKind::Logits)];
@@ -166,7 +166,7 @@ const BROKEN_RULES: &[BrokenRule] = &[
 
 #[test]
 fn broken_rules_are_refused_with_numbers_and_harm_nothing() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     let mut sequence = harness.sequence(0, 5);
     let tokens: Vec<TokenId> = (5..10).map(TokenId).collect();
     let outputs = vec![(4, OutputKind::Logits)];
@@ -186,7 +186,7 @@ fn broken_rules_are_refused_with_numbers_and_harm_nothing() {
 
 #[test]
 fn one_step_may_be_in_flight() {
-    let mut harness = Harness::load("qwen3");
+    let mut harness = common::load("qwen3");
     assert!(matches!(harness.runner.wait(), Err(StepError::Invalid(_))));
     let mut sequence = harness.sequence(0, 5);
     let batch = |harness: &mut Harness, sequence: &mut common::Sequence| {

@@ -87,7 +87,9 @@ impl ArenaLayout {
             targets.push(target.ok_or_else(|| unfit(binding.role, "is read by nothing"))?);
         }
         let vectors = 0..builder.vectors.at;
-        Ok(ArenaLayout { bytes: builder.matrices.at, vectors, parts, targets })
+        // The head is read in rows of eight: what lies behind its last row is never looked at, but it must be memory.
+        let bytes = builder.matrices.at + 7 * contract.semantic.hidden_size as u64 * 2;
+        Ok(ArenaLayout { bytes, vectors, parts, targets })
     }
 }
 

@@ -6,6 +6,7 @@
 //! its launcher (`.rs`) side by side: a `Problem`, a pure `Plan`, a launch.
 
 pub mod admission;
+pub mod backend;
 pub mod driver;
 pub mod engine;
 pub mod layout;
@@ -20,3 +21,5 @@ pub mod weights;
 pub fn built_architectures() -> Vec<&'static str> {
     env!("TOKENMILL_KERNEL_ARCHS").split(',').filter(|arch| !arch.is_empty()).collect()
 }
+
+pub use backend::CudaBackend;

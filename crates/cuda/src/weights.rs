@@ -7,7 +7,9 @@
 //! up interleaved in groups of [`GATE_UP_GROUP`] rows (see [`LayerWeights::gate_up`]). Where the head is tied to the
 //! embedding, both fields name the same bytes.
 
-use crate::driver::Buffer;
+use half::bf16;
+
+use crate::driver::{Buffer, View};
 
 /// Rows of gate, then as many of up, that lie together in a fused gate-and-up matrix.
 pub const GATE_UP_GROUP: usize = 8;
@@ -86,6 +88,24 @@ pub struct LayerWeights {
     pub down_bias: Option<Vector>,
     /// `[hidden]`: norm on the feed-forward's output, before it is added.
     pub ff_post_norm: Option<Vector>,
+}
+
+impl DeviceWeights {
+    /// A matrix's elements.
+    pub fn matrix(&self, matrix: Matrix) -> View<'_, bf16> {
+        self.stretch(matrix.address, matrix.bytes()).cast()
+    }
+
+    /// A vector's elements.
+    pub fn vector(&self, vector: Vector) -> View<'_, f32> {
+        self.stretch(vector.address, vector.bytes()).cast()
+    }
+
+    /// `bytes` bytes of the arena from `address` on. Panics beyond the arena: parts are made for it.
+    fn stretch(&self, address: u64, bytes: u64) -> View<'_, u8> {
+        let start = (address - self.arena.address()) as usize;
+        self.arena.view().slice(start..start + bytes as usize)
+    }
 }
 
 impl Matrix {

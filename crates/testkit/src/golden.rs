@@ -29,6 +29,21 @@ pub struct GoldenPrompt {
     pub greedy_ids: Vec<TokenId>,
     /// Index of the highest logit after each prompt position.
     pub prompt_argmax: Vec<TokenId>,
+    /// For each token of the continuation, how far its logit is above the next best.
+    pub greedy_gap: Vec<f32>,
+    /// What the reference's own bfloat16 does to this prompt.
+    pub bf16: Bf16Noise,
+}
+
+/// How far the reference in bfloat16 is from itself in float32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bf16Noise {
+    /// Largest error of a logit.
+    pub max_abs: f32,
+    /// Mean error of a logit.
+    pub mean_abs: f32,
+    /// Largest error of the difference between the two best logits.
+    pub pair: f32,
 }
 
 /// How far logits are from their golden.
@@ -63,6 +78,12 @@ impl Golden {
                 vocab_size: shape[1],
                 greedy_ids: token_list(&prompt["greedy_ids"]),
                 prompt_argmax: token_list(&prompt["prompt_argmax"]),
+                greedy_gap: number_list(&prompt["greedy_gap"]),
+                bf16: Bf16Noise {
+                    max_abs: number(&prompt["bf16_max_abs"]),
+                    mean_abs: number(&prompt["bf16_mean_abs"]),
+                    pair: number(&prompt["bf16_pair_noise"]),
+                },
             }
         };
         Golden {
@@ -72,9 +93,11 @@ impl Golden {
     }
 }
 
-/// `fixtures/<name>` in this repository.
+/// `fixtures/<name>` in this repository: where it was built, or else where the test is run.
 pub fn fixture_directory(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let fixtures = if built.is_dir() { built } else { PathBuf::from("fixtures") };
+    fixtures.join(name)
 }
 
 /// Names of the fixtures that carry a golden, sorted.
@@ -112,6 +135,14 @@ pub fn argmax(logits: &[f32]) -> TokenId {
         }
     }
     TokenId(best as u32)
+}
+
+fn number_list(value: &Value) -> Vec<f32> {
+    value.as_array().expect("a list of numbers").iter().map(number).collect()
+}
+
+fn number(value: &Value) -> f32 {
+    value.as_f64().expect("a number") as f32
 }
 
 fn token_list(value: &Value) -> Vec<TokenId> {

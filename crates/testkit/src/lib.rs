@@ -8,6 +8,7 @@ pub mod compare;
 pub mod fake;
 pub mod gate;
 pub mod golden;
+pub mod harness;
 pub mod hub;
 pub mod rng;
 pub mod script;

@@ -31,10 +31,10 @@ pub struct Shape {
     pub ropes: usize,
     /// Words of one output row's sampling parameters.
     pub sampling_words: usize,
-    /// Words of one item of decode attention's work list.
+    /// Kinds of attention.
+    pub kinds: usize,
+    /// Words of decode attention's list of work, for each kind.
     pub item_words: usize,
-    /// Most items of one KV group.
-    pub items: usize,
 }
 
 /// The arrays of a step block, as ranges of words.
@@ -66,7 +66,7 @@ pub struct Layout {
     pub output_rows: Range<usize>,
     /// Sampling parameters by output.
     pub sampling: Range<usize>,
-    /// For each KV group, decode attention's work list.
+    /// For each kind of attention, decode attention's list of work.
     pub items: Vec<Range<usize>>,
     /// Where the pool begins; its words are numbered from here.
     pub pool: usize,
@@ -81,12 +81,7 @@ pub enum Count {
     Sequences = 1,
     /// Output rows.
     Outputs = 2,
-    /// Items of KV group 0; group `g` follows at `g` places from here.
-    Items = 4,
 }
-
-/// KV groups whose item counts the header has places for.
-pub const MOST_GROUPS: usize = COUNTS - Count::Items as usize;
 
 impl Layout {
     /// The layout for `room`.
@@ -110,7 +105,7 @@ impl Layout {
         let table_firsts = each(shape.groups, room.sequences);
         let [output_rows, sampling] = [room.outputs, room.outputs * shape.sampling_words]
             .map(|words| each(1, words).remove(0));
-        let items = each(shape.groups, shape.items * shape.item_words);
+        let items = each(shape.kinds, shape.item_words);
         Layout {
             room,
             counts,
@@ -137,7 +132,8 @@ mod tests {
 
     #[test]
     fn arrays_are_aligned_and_apart() {
-        let shape = Shape { groups: 2, ropes: 1, sampling_words: 24, item_words: 4, items: 264 };
+        let shape =
+            Shape { groups: 2, ropes: 1, sampling_words: 24, kinds: 2, item_words: 264 * 8 };
         let layout = Layout::new(shape, Room { rows: 13, sequences: 7, outputs: 5 });
         let mut ranges = vec![
             layout.counts.clone(),

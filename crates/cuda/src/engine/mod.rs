@@ -1,5 +1,9 @@
 //! The engine: from step batches to launches.
 
 pub mod buckets;
+pub mod build;
+pub mod executor;
 pub mod layout;
 pub mod pack;
+pub mod runner;
+pub mod work;

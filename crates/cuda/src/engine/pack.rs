@@ -50,6 +50,17 @@ impl<'a> Block<'a> {
         &mut self.words[range.clone()]
     }
 
+    /// Takes `words` words of the pool, aligned to 64 bytes; where they lie in the whole block.
+    pub fn reserve(&mut self, words: usize) -> Result<Range<usize>, PoolFull> {
+        let start = self.used.next_multiple_of(16);
+        let end = start + words;
+        if end > self.words.len() {
+            return Err(PoolFull { needed: end, room: self.words.len() });
+        }
+        self.used = end;
+        Ok(start..end)
+    }
+
     /// Appends to the pool; where it begins there.
     pub fn push(&mut self, values: impl ExactSizeIterator<Item = u32>) -> Result<u32, PoolFull> {
         let end = self.used + values.len();
@@ -195,7 +206,7 @@ mod tests {
     }
 
     fn layout() -> Layout {
-        let shape = Shape { groups: 1, ropes: 1, sampling_words: 2, item_words: 4, items: 3 };
+        let shape = Shape { groups: 1, ropes: 1, sampling_words: 2, kinds: 1, item_words: 12 };
         Layout::new(shape, Room { rows: 6, sequences: 3, outputs: 3 })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use models::semantic::{DecoderSemantic, Mixer};
 
 use crate::{
-    driver::{Buffer, DriverError, Gpu, Stream},
+    driver::{Buffer, DriverError, Gpu, Stream, View, ViewMut},
     engine::pack::BLOCK_SIZE,
 };
 
@@ -55,6 +55,12 @@ pub struct KvLayer {
     pub group: usize,
 }
 
+impl KvLayer {
+    fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.block_bytes * self.blocks
+    }
+}
+
 /// Where every layer lies, and how long the arena is. Parts begin at multiples of 256 bytes.
 pub fn lay_out(
     semantic: &DecoderSemantic,
@@ -89,9 +95,15 @@ impl KvArena {
         Ok(KvArena { buffer: gpu.alloc(bytes)?, layers, format, groups })
     }
 
-    /// Address of a layer's part.
-    pub fn address(&self, layer: usize) -> u64 {
-        self.buffer.address() + self.layers[layer].offset as u64
+    /// A layer's part.
+    pub fn layer(&self, layer: usize) -> View<'_, u8> {
+        self.buffer.view().slice(self.layers[layer].range())
+    }
+
+    /// A layer's part, to write.
+    pub fn layer_mut(&mut self, layer: usize) -> ViewMut<'_, u8> {
+        let range = self.layers[layer].range();
+        self.buffer.view_mut().slice(range)
     }
 
     /// Queues a copy of a block in every layer of a group.
@@ -123,8 +135,53 @@ impl KvArena {
 mod tests {
     use super::*;
 
+    use models::semantic::{
+        Activation, AttentionSpec, EmbeddingSpec, FeedForward, GatedMlpSpec, HeadSpec, LayerSpec,
+        NormSpec,
+    };
+
     #[test]
-    fn fp8_takes_half_of_bf16() {
-        assert_eq!(KvFormat::Bf16.size(), 2 * KvFormat::Fp8.size());
+    fn layers_lie_one_behind_the_other_by_the_blocks_of_their_group() {
+        let norm = NormSpec { eps: 1e-6, weight_offset: 0.0 };
+        let layer = |window| LayerSpec {
+            mixer_pre_norm: Some(norm),
+            mixer: Mixer::Attention(AttentionSpec {
+                heads: 4,
+                kv_heads: 2,
+                head_dim: 8,
+                scale: 1.0,
+                window,
+                rope: None,
+                qk_norm: None,
+                qkv_bias: false,
+                output_bias: false,
+                softcap: None,
+            }),
+            mixer_post_norm: None,
+            ff_pre_norm: Some(norm),
+            feed_forward: FeedForward::Dense(GatedMlpSpec {
+                intermediate_size: 16,
+                activation: Activation::Silu,
+                bias: false,
+            }),
+            ff_post_norm: None,
+            residual_scale: 1.0,
+        };
+        let semantic = DecoderSemantic {
+            hidden_size: 32,
+            vocab_size: 10,
+            max_positions: 64,
+            embedding: EmbeddingSpec { scale: 1.0 },
+            layers: vec![layer(Some(32)), layer(None), layer(Some(32))],
+            final_norm: norm,
+            head: HeadSpec { tied: true, logit_scale: 1.0, softcap: None },
+        };
+        let (layers, bytes) = lay_out(&semantic, &[5, 3], KvFormat::Bf16);
+        let block = 2 * 2 * BLOCK_SIZE * 8 * 2;
+        let places: Vec<(usize, usize, usize)> =
+            layers.iter().map(|layer| (layer.offset, layer.blocks, layer.group)).collect();
+        assert_eq!(places, [(0, 3, 1), (3 * block, 5, 0), (8 * block, 3, 1)]);
+        assert_eq!((layers[0].block_bytes, bytes), (block, 11 * block));
+        assert_eq!(lay_out(&semantic, &[5, 3], KvFormat::Fp8).1, 11 * block / 2);
     }
 }

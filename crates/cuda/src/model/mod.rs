@@ -1,4 +1,7 @@
 //! Models on the device: weights, caches, and the walk through the layers.
 
+pub mod buffers;
+pub mod decoder;
+pub mod forward;
 pub mod kv;
 pub mod rope;

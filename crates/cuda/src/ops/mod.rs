@@ -5,8 +5,9 @@
 
 pub mod activation;
 pub mod add_bias;
-pub mod attention_prefill;
+mod all;
 pub mod attention_decode;
+pub mod attention_prefill;
 pub mod block_copy;
 pub mod convert;
 pub mod embed;
@@ -22,6 +23,8 @@ pub mod residual_norm;
 pub mod rms_norm;
 pub mod rows;
 pub mod synthesize;
+
+pub use all::Ops;
 
 /// What an operation moves and computes, for floors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

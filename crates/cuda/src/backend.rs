@@ -1,0 +1,163 @@
+//! The backend: admits checkpoints and loads them onto one GPU.
+
+use std::{path::PathBuf, sync::Arc};
+
+use foundation::model::ModelManifest;
+use models::{Checkpoint, contract::DecoderExecutionContract};
+use runtime::{
+    backend::{Backend, LoadError, LoadOptions, MemoryPlan, StepRunner},
+    progress::ProgressEvent,
+};
+
+use crate::{
+    admission::missing_capabilities,
+    driver::{DriverError, Gpu},
+    engine::{
+        build::{Parts, build},
+        executor::ExecuteError,
+        runner::CudaRunner,
+    },
+    load,
+    plan::{DeviceMemory, DevicePlan, plan},
+};
+
+/// Runs models on an NVIDIA GPU.
+#[derive(Clone, Debug)]
+pub struct CudaBackend {
+    gpu: Arc<Gpu>,
+    modes: Modes,
+}
+
+/// How steps are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Decode steps replay captured graphs.
+    pub graphs: bool,
+    /// A row's result does not depend on the rows beside it, to the bit; costs speed.
+    pub invariant: bool,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Modes { graphs: true, invariant: false }
+    }
+}
+
+impl CudaBackend {
+    /// The backend of the first visible GPU.
+    ///
+    /// # Errors
+    /// Why there is none: no driver, one that is too old, no device, no kernels in this build.
+    pub fn detect() -> Result<CudaBackend, DriverError> {
+        Ok(CudaBackend::new(Gpu::open(0)?, Modes::default()))
+    }
+
+    /// The backend of `gpu`.
+    pub fn new(gpu: Arc<Gpu>, modes: Modes) -> CudaBackend {
+        CudaBackend { gpu, modes }
+    }
+
+    /// The GPU.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Loads the model of `manifest`; as [`Backend::load`], but says what it gives.
+    pub fn load_runner(
+        &self,
+        manifest: &ModelManifest,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(ProgressEvent) -> bool,
+    ) -> Result<CudaRunner, LoadError> {
+        let Admitted { contract, files, plan } = self.admitted(manifest, options)?;
+        let DevicePlan { memory, layout, kv_format, .. } = plan;
+        let threads = options.threads;
+        let weights = load::load(&self.gpu, &contract, &layout, &files, threads, progress)?;
+        let detail = format!("{} of KV blocks, decode graphs", memory.kv);
+        if !progress(ProgressEvent::Prepare { detail }) {
+            return Err(LoadError::Cancelled);
+        }
+        let runner = build(Parts {
+            gpu: Arc::clone(&self.gpu),
+            semantic: contract.semantic,
+            weights,
+            plan: memory,
+            options: options.clone(),
+            kv_format,
+            invariant: self.modes.invariant,
+            graphs: self.modes.graphs,
+        });
+        let runner = runner.map_err(load_error)?;
+        match progress(ProgressEvent::Ready) {
+            true => Ok(runner),
+            false => Err(LoadError::Cancelled),
+        }
+    }
+
+    fn admitted(
+        &self,
+        manifest: &ModelManifest,
+        options: &LoadOptions,
+    ) -> Result<Admitted, LoadError> {
+        let mut checkpoint =
+            Checkpoint::open(manifest).map_err(|error| LoadError::Checkpoint(error.to_string()))?;
+        let contract = checkpoint.contract.take().ok_or_else(|| {
+            LoadError::Checkpoint(format!(
+                "{:?} is no decoder that generates text",
+                checkpoint.task
+            ))
+        })?;
+        let missing = missing_capabilities(&contract);
+        if !missing.is_empty() {
+            return Err(LoadError::MissingCapability(missing));
+        }
+        let (free, total) =
+            self.gpu.memory().map_err(|error| load_error(ExecuteError::from(error)))?;
+        let plan = plan(manifest, &contract, options, DeviceMemory { total, free })?;
+        let files = checkpoint.layout.weights.iter().map(|file| file.path.clone()).collect();
+        Ok(Admitted { contract, files, plan })
+    }
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn admit(
+        &self,
+        manifest: &ModelManifest,
+        options: &LoadOptions,
+    ) -> Result<MemoryPlan, LoadError> {
+        Ok(self.admitted(manifest, options)?.plan.memory)
+    }
+
+    fn load(
+        &self,
+        manifest: &ModelManifest,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(ProgressEvent) -> bool,
+    ) -> Result<Box<dyn StepRunner>, LoadError> {
+        Ok(Box::new(self.load_runner(manifest, options, progress)?))
+    }
+}
+
+/// A checkpoint that the backend can run, and what that takes.
+struct Admitted {
+    contract: DecoderExecutionContract,
+    files: Vec<PathBuf>,
+    plan: DevicePlan,
+}
+
+fn load_error(error: ExecuteError) -> LoadError {
+    match error {
+        ExecuteError::Driver(DriverError::OutOfMemory { wanted, free }) => LoadError::OutOfMemory {
+            what: "buffers on the GPU".to_owned(),
+            needed: wanted,
+            available: free,
+            hint: "another process may have taken memory meanwhile; lower --memory-fraction"
+                .to_owned(),
+        },
+        error => LoadError::Io(std::io::Error::other(error)),
+    }
+}

@@ -1,0 +1,190 @@
+//! From loaded weights to a runner: caches, buffers, buckets, captured graphs.
+
+use std::sync::Arc;
+
+use foundation::DType;
+use models::semantic::DecoderSemantic;
+use runtime::backend::{KvGroupSpec, LoadOptions, MemoryPlan, RunnerSpec};
+
+use super::{
+    buckets::decode_buckets,
+    executor::{Bucket, ExecuteError, Executor, Staging},
+    layout::{Layout, Room, Shape},
+    pack::{BLOCK_SIZE, Regimes},
+    runner::CudaRunner,
+    work::ITEM_WORDS,
+};
+use crate::{
+    driver::{Event, Gpu, Pinned, Stream},
+    model::{
+        buffers::{Buffers, Heights, Widths},
+        decoder::{Decoder, Lowered, lower},
+        forward::ForwardError,
+        kv::{KvArena, KvFormat},
+    },
+    ops::{Ops, attention_decode, attention_prefill},
+    weights::DeviceWeights,
+};
+
+/// Output rows that pass the head at a time, at most.
+const OUTPUT_ROWS: usize = 64;
+/// Sampling parameters of a row, in words.
+const SAMPLING_WORDS: usize = 1;
+
+/// What a runner is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The device.
+    pub gpu: Arc<Gpu>,
+    /// What the decoder means.
+    pub semantic: DecoderSemantic,
+    /// Its weights.
+    pub weights: DeviceWeights,
+    /// What it may take.
+    pub plan: MemoryPlan,
+    /// How it is to run.
+    pub options: LoadOptions,
+    /// How keys and values are stored.
+    pub kv_format: KvFormat,
+    /// Results of a row do not depend on the other rows.
+    pub invariant: bool,
+    /// Whether decode steps replay captured graphs.
+    pub graphs: bool,
+}
+
+/// Makes it ready to run.
+pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
+    let spec = runner_spec(&parts);
+    let Parts { gpu, semantic, weights, plan, options, kv_format, invariant, graphs } = parts;
+    let stream = Stream::new(&gpu)?;
+    let lowered = lower(&semantic, kv_format);
+    let max_blocks = plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
+    let sequences = options.max_step_sequences;
+    let sizes = decode_buckets(sequences.min(options.max_step_tokens));
+    let shape = Shape {
+        groups: spec.kv_groups.len(),
+        ropes: lowered.ropes.len(),
+        sampling_words: SAMPLING_WORDS,
+        kinds: lowered.attentions.len(),
+        item_words: 0,
+    };
+    let buckets = sizes
+        .into_iter()
+        .map(|size| bucket(size, shape, &lowered, max_blocks, invariant, &gpu))
+        .collect::<Result<Vec<Bucket>, _>>()?;
+    let kv = KvArena::new(&gpu, &semantic, &plan.kv_blocks, kv_format)?;
+    let cache_layers = cache_layers(&kv, &lowered)?;
+    let output_rows = OUTPUT_ROWS.max(sequences.min(512));
+    let widths = Widths::of(&lowered.layers, semantic.hidden_size, semantic.vocab_size);
+    let heights = Heights { rows: options.max_step_tokens, outputs: output_rows };
+    // Mixed steps make plans of their own, for fewer sequences than the largest bucket's.
+    let scratch =
+        attention_decode::Scratch::new(&stream, buckets.iter().flat_map(|bucket| &bucket.plans))?;
+    let words = block_words(shape, &buckets, &options, max_blocks, semantic.hidden_size);
+    let regimes = Regimes::new(semantic.regime_thresholds(), &lowered.ropes);
+    let staging = (0..spec.max_in_flight)
+        .map(|_| Ok(Staging { upload: Pinned::new(&gpu, words * 4)?, done: Event::untimed(&gpu)? }))
+        .collect::<Result<Vec<Staging>, ExecuteError>>()?;
+    let mut sampled = gpu.alloc(output_rows.max(sequences))?;
+    stream.zero(sampled.view_mut())?;
+    let mut executor = Executor {
+        ops: Ops::load(&gpu)?,
+        decoder: Decoder::new(&stream, semantic, lowered, weights)?,
+        kv,
+        cache_layers,
+        buffers: Buffers::new(&gpu, widths, heights)?,
+        scratch,
+        block: gpu.alloc(words)?,
+        sampled,
+        staging,
+        buckets,
+        shape,
+        regimes,
+        max_blocks,
+        output_rows,
+        invariant,
+        stream,
+    };
+    if graphs {
+        executor.capture()?;
+    }
+    executor.stream.synchronize()?;
+    Ok(CudaRunner::new(spec, executor))
+}
+
+fn runner_spec(parts: &Parts) -> RunnerSpec {
+    let Parts { semantic, plan, options, kv_format, .. } = parts;
+    let groups = semantic.kv_groups().into_iter().zip(&plan.kv_blocks);
+    RunnerSpec {
+        vocab_size: semantic.vocab_size,
+        hidden_size: semantic.hidden_size,
+        max_sequence_tokens: plan.max_sequence_tokens,
+        max_step_tokens: options.max_step_tokens,
+        max_step_sequences: options.max_step_sequences,
+        block_size: BLOCK_SIZE,
+        kv_groups: groups
+            .map(|(group, blocks)| KvGroupSpec { window: group.window, blocks: *blocks })
+            .collect(),
+        regime_thresholds: semantic.regime_thresholds(),
+        mixes_prefill_and_decode: true,
+        max_in_flight: 1,
+        kv_dtype: match kv_format {
+            KvFormat::Bf16 => DType::BF16,
+            KvFormat::Fp8 => DType::F8E4M3,
+        },
+    }
+}
+
+fn bucket(
+    size: usize,
+    shape: Shape,
+    lowered: &Lowered,
+    max_blocks: usize,
+    invariant: bool,
+    gpu: &Gpu,
+) -> Result<Bucket, ExecuteError> {
+    let plans = lowered.attentions.iter().map(|kind| {
+        attention_decode::Plan::new(&kind.decode(size, max_blocks, invariant), gpu.limits())
+    });
+    let plans = plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?;
+    let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
+    let room = Room { rows: size, sequences: size, outputs: size };
+    Ok(Bucket { layout: Layout::new(Shape { item_words, ..shape }, room), plans, graph: None })
+}
+
+fn cache_layers(
+    kv: &KvArena,
+    lowered: &Lowered,
+) -> Result<Vec<attention_prefill::CacheLayer>, ExecuteError> {
+    let layers = kv.layers.iter().zip(&lowered.layers).enumerate();
+    let layer = |(index, (layer, lowered_layer)): (usize, (&crate::model::kv::KvLayer, _))| {
+        let lowered_layer: &crate::model::decoder::Layer = lowered_layer;
+        attention_prefill::CacheLayer::new(
+            &lowered.attentions[lowered_layer.kind].prefill(),
+            kv.layer(index).address(),
+            layer.block_bytes,
+            layer.blocks,
+        )
+    };
+    Ok(layers.map(layer).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Words of the largest step block: the fixed part of the largest mixed step or bucket, and every list at its longest.
+fn block_words(
+    shape: Shape,
+    buckets: &[Bucket],
+    options: &LoadOptions,
+    max_blocks: usize,
+    hidden: usize,
+) -> usize {
+    let (rows, sequences) = (options.max_step_tokens, options.max_step_sequences);
+    let mixed = Layout::new(shape, Room { rows, sequences, outputs: rows }).pool;
+    let fixed = buckets.iter().map(|bucket| bucket.layout.pool).max().unwrap_or(0).max(mixed);
+    let tables = shape.groups * sequences * max_blocks;
+    let items =
+        buckets.iter().flat_map(|bucket| &bucket.plans).map(|plan| plan.items() * ITEM_WORDS);
+    let items = shape.kinds * items.max().unwrap_or(0);
+    // Tiles: at most one for each row, head and kind; given embeddings: a row each.
+    let tiles = shape.kinds * (rows * 64 + 4096);
+    fixed + tables + items + tiles + rows * (hidden + 1) + 4096
+}

@@ -1,0 +1,362 @@
+//! The walk through the layers: token rows in, the residual stream after the last layer out.
+//!
+//! ```text
+//! h = embedding[token] * scale;  x = pre_norm(h)
+//! for each layer:
+//!     qkv = x Wqkv;  q, cache = prepare(qkv);  mixed = attend(q, cache)
+//!     h += scale * post_norm(mixed Wo);                x = pre_norm(h)
+//!     inner = activation(x Wgate) * (x Wup)
+//!     h += scale * post_norm(inner Wdown);             x = the next layer's pre_norm(h)
+//! ```
+//!
+//! A branch without a norm of its own and a scale of 1 is added to the stream by its product; others take a launch more.
+
+use std::ops::Range;
+
+use half::bf16;
+
+use super::{
+    buffers::Buffers,
+    decoder::{Decoder, Layer},
+    kv::KvArena,
+};
+use crate::{
+    driver::{DriverError, Stream, View, ViewMut},
+    engine::layout::Layout,
+    ops::{
+        Ops, Unsupported, attention_decode, attention_prefill, embed,
+        gemm::{self, Output, Target},
+        heads::{CacheScales, Norms, Rope},
+        qkv_prepare, residual_norm, rms_norm,
+        rows::{Handover, Next, NormWeight},
+    },
+    weights::{Matrix, Vector},
+};
+
+/// Why a step could not be queued.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ForwardError {
+    /// The driver refused.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// No kernel does it; admission should have said so.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+/// One kind of attention's work in a step: rows that decode, and runs that prefill.
+#[derive(Debug, Default)]
+pub struct AttentionWork {
+    /// Plan, and where its items lie in the step block (words).
+    pub decode: Option<(attention_decode::Plan, Range<usize>)>,
+    /// Plan, and where its tiles and shares lie in the step block (words).
+    pub prefill: Option<(attention_prefill::Plan, Range<usize>, Range<usize>)>,
+}
+
+/// What one walk needs beside buffers.
+#[derive(Debug)]
+pub struct Forward<'a> {
+    /// The operations.
+    pub ops: &'a Ops,
+    /// The decoder.
+    pub decoder: &'a Decoder,
+    /// Where its launches go.
+    pub stream: &'a Stream,
+    /// How the step block is laid out.
+    pub layout: &'a Layout,
+    /// The step block.
+    pub block: View<'a, u32>,
+    /// What the outputs of the step before sampled.
+    pub sampled: View<'a, i32>,
+    /// Rows whose embedding is given.
+    pub given: Option<embed::Given<'a>>,
+    /// For each kind of attention, its work.
+    pub work: &'a [AttentionWork],
+    /// For each layer, its cache as prefill attention reads it.
+    pub cache_layers: &'a [attention_prefill::CacheLayer],
+    /// A row's result must not depend on the others.
+    pub invariant: bool,
+}
+
+impl Forward<'_> {
+    /// Queues the walk over the layout's rows.
+    pub fn run(
+        &self,
+        buffers: &mut Buffers,
+        kv: &mut KvArena,
+        scratch: &mut attention_decode::Scratch,
+    ) -> Result<(), ForwardError> {
+        self.embed(buffers)?;
+        for (index, layer) in self.decoder.layers.iter().enumerate() {
+            self.attention(index, layer, buffers, kv, scratch)?;
+            self.feed_forward(index, layer, buffers)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> usize {
+        self.layout.room.rows
+    }
+
+    /// An array of the step block.
+    fn words(&self, range: &Range<usize>) -> View<'_, i32> {
+        self.block.slice(range.clone()).cast()
+    }
+
+    fn embed(&self, buffers: &mut Buffers) -> Result<(), ForwardError> {
+        let (decoder, rows) = (self.decoder, self.rows());
+        let hidden = decoder.semantic.hidden_size;
+        let norm = decoder.mixer_pre_norm(0);
+        let problem = embed::Problem {
+            rows,
+            hidden,
+            vocab: decoder.semantic.vocab_size,
+            handover: handover(norm),
+        };
+        let args = embed::Args {
+            tokens: self.words(&self.layout.tokens),
+            sampled: self.sampled,
+            table: decoder.matrix(decoder.weights.parts.embedding),
+            scale: decoder.semantic.embedding.scale,
+            given: self.given,
+            h: buffers.h.view_mut(),
+            next: next(norm, buffers.x.view_mut()),
+        };
+        Ok(self.ops.embed.launch(self.stream, &embed::Plan::new(&problem)?, args)?)
+    }
+
+    fn attention(
+        &self,
+        index: usize,
+        layer: &Layer,
+        buffers: &mut Buffers,
+        kv: &mut KvArena,
+        scratch: &mut attention_decode::Scratch,
+    ) -> Result<(), ForwardError> {
+        let decoder = self.decoder;
+        let weights = &decoder.weights.parts.layers[index];
+        let x = self.part(buffers.x.view(), weights.qkv.cols);
+        let y = self.part_mut(buffers.qkv.view_mut(), weights.qkv.rows);
+        self.product(weights.qkv, weights.qkv_bias, x, Output::Bf16, Target::Bf16(y))?;
+        self.prepare(index, layer, buffers, kv)?;
+        self.attend(index, layer, buffers, kv, scratch)?;
+        let branch = Branch {
+            matrix: weights.output,
+            bias: weights.output_bias,
+            post: decoder.norm(weights.mixer_post_norm, layer.spec.mixer_post_norm.as_ref()),
+            scale: layer.spec.residual_scale,
+            next: Some(decoder.ff_pre_norm(index)),
+        };
+        let mixed = self.part(buffers.mixed.view(), branch.matrix.cols);
+        self.leave_branch(branch, mixed, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
+    }
+
+    fn prepare(
+        &self,
+        index: usize,
+        layer: &Layer,
+        buffers: &mut Buffers,
+        kv: &mut KvArena,
+    ) -> Result<(), ForwardError> {
+        let kind = &self.decoder.attentions[layer.kind];
+        let problem = qkv_prepare::Problem {
+            rows: self.rows(),
+            heads: kind.heads,
+            rotary_dim: layer.attention().rope.as_ref().map_or(0, |rope| rope.rotary_dim),
+            norm: layer.attention().qk_norm.map(|norm| norm.extent),
+        };
+        let plan = qkv_prepare::Plan::new(&problem, self.stream.gpu().limits())?;
+        let args = qkv_prepare::Args {
+            qkv: buffers.qkv.view(),
+            q: buffers.q.view_mut(),
+            arena: kv.layer_mut(index),
+            slots: self.words(&self.layout.slots[kind.group]),
+            scales: CacheScales::default(),
+            rope: self.rope(layer),
+            norms: self.norms(index, layer),
+        };
+        Ok(self.ops.qkv_prepare.launch(self.stream, &plan, args)?)
+    }
+
+    fn rope(&self, layer: &Layer) -> Option<Rope<'_>> {
+        layer.rope.map(|rope| Rope {
+            positions: self.words(&self.layout.positions),
+            regimes: Some(self.words(&self.layout.regimes[rope])),
+            inv_freq: self.decoder.ropes[rope].inv_freq.view(),
+            factors: self.decoder.ropes[rope].factors,
+        })
+    }
+
+    fn norms(&self, index: usize, layer: &Layer) -> Option<Norms<'_>> {
+        let weights = &self.decoder.weights.parts.layers[index];
+        let (q, k) = weights.query_norm.zip(weights.key_norm)?;
+        let eps = layer.attention().qk_norm.as_ref()?.norm.eps;
+        Some(Norms { q: self.decoder.vector(q), k: self.decoder.vector(k), eps })
+    }
+
+    fn attend(
+        &self,
+        index: usize,
+        layer: &Layer,
+        buffers: &mut Buffers,
+        kv: &mut KvArena,
+        scratch: &mut attention_decode::Scratch,
+    ) -> Result<(), ForwardError> {
+        let kind = &self.decoder.attentions[layer.kind];
+        let width = kind.heads.heads * kind.heads.head_dim;
+        let tables = self.block.slice(self.layout.pool..self.block.len()).cast::<i32>();
+        let work = &self.work[layer.kind];
+        if let Some((plan, items)) = &work.decode {
+            let args = attention_decode::Args {
+                q: buffers.q.view(),
+                arena: kv.layer_mut(index),
+                tables,
+                items: self.block.slice(items.clone()).cast(),
+                out: buffers.mixed.view_mut(),
+                scales: CacheScales::default(),
+                rope: None,
+                norms: None,
+            };
+            self.ops.attention_decode.launch(self.stream, plan, scratch, args)?;
+        }
+        if let Some((plan, tiles, shares)) = &work.prefill {
+            let args = attention_prefill::Args {
+                queries: buffers.q.view(),
+                query_stride: width,
+                cache: &self.cache_layers[index],
+                tables,
+                table_starts: self.words(&self.layout.table_starts[kind.group]),
+                table_firsts: self.words(&self.layout.table_firsts[kind.group]),
+                tiles: self.block.slice(tiles.clone()).cast(),
+                shares: self.block.slice(shares.clone()).cast(),
+                out: buffers.mixed.view_mut(),
+                out_stride: width,
+            };
+            let attention = kind.prefill();
+            self.ops.attention_prefill.launch(self.stream, &attention, plan, args)?;
+        }
+        Ok(())
+    }
+
+    fn feed_forward(
+        &self,
+        index: usize,
+        layer: &Layer,
+        buffers: &mut Buffers,
+    ) -> Result<(), ForwardError> {
+        let decoder = self.decoder;
+        let weights = &decoder.weights.parts.layers[index];
+        let x = self.part(buffers.x.view(), weights.gate_up.cols);
+        let inner = self.part_mut(buffers.inner.view_mut(), weights.down.cols);
+        let output = Output::GateUp(layer.mlp().activation);
+        self.product(weights.gate_up, weights.gate_up_bias, x, output, Target::Bf16(inner))?;
+        let is_last = index + 1 == decoder.layers.len();
+        let branch = Branch {
+            matrix: weights.down,
+            bias: weights.down_bias,
+            post: decoder.norm(weights.ff_post_norm, layer.spec.ff_post_norm.as_ref()),
+            scale: layer.spec.residual_scale,
+            next: (!is_last).then(|| decoder.mixer_pre_norm(index + 1)),
+        };
+        let inner = self.part(buffers.inner.view(), branch.matrix.cols);
+        self.leave_branch(branch, inner, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
+    }
+
+    /// `h += scale * post(input W)`, and `x = next(h)` where something follows.
+    fn leave_branch(
+        &self,
+        branch: Branch<'_>,
+        input: View<'_, bf16>,
+        h: &mut ViewMut<'_, f32>,
+        y: &mut crate::driver::Buffer<bf16>,
+        x: &mut crate::driver::Buffer<bf16>,
+    ) -> Result<(), ForwardError> {
+        let Branch { matrix, bias, post, scale, next: following } = branch;
+        let (rows, hidden) = (self.rows(), matrix.rows);
+        if post.is_none() && scale == 1.0 && !matches!(following, Some(None)) {
+            let target = Target::F32(h.reborrow().slice(0..rows * hidden));
+            self.product(matrix, bias, input, Output::AddF32, target)?;
+            return match following.flatten() {
+                Some(norm) => self.norm(rows, hidden, h.as_view(), norm, x),
+                None => Ok(()),
+            };
+        }
+        let target = Target::Bf16(self.part_mut(y.view_mut(), hidden));
+        self.product(matrix, bias, input, Output::Bf16, target)?;
+        let next = match following {
+            None => Next::Nothing,
+            Some(norm) => next(norm, x.view_mut()),
+        };
+        let problem = residual_norm::Problem { rows, hidden, handover: next.handover() };
+        let args = residual_norm::Args { h: h.reborrow(), y: y.view(), post, scale, next };
+        Ok(self.ops.residual_norm.launch(self.stream, &problem.plan()?, args)?)
+    }
+
+    fn norm(
+        &self,
+        rows: usize,
+        hidden: usize,
+        h: View<'_, f32>,
+        norm: NormWeight<'_>,
+        x: &mut crate::driver::Buffer<bf16>,
+    ) -> Result<(), ForwardError> {
+        let problem = rms_norm::Problem { rows, hidden };
+        let args = rms_norm::Args { h, rows: None, norm, x: Some(x.view_mut()), full: None };
+        Ok(self.ops.rms_norm.launch(self.stream, &problem.plan()?, args)?)
+    }
+
+    fn product(
+        &self,
+        matrix: Matrix,
+        bias: Option<Vector>,
+        x: View<'_, bf16>,
+        output: Output,
+        y: Target<'_>,
+    ) -> Result<(), ForwardError> {
+        let problem = gemm::Problem {
+            rows: self.rows() as u32,
+            n: matrix.rows as u32,
+            k: matrix.cols as u32,
+            bias: bias.is_some(),
+            output,
+            invariant: self.invariant,
+        };
+        let args = gemm::Args {
+            x,
+            w: self.decoder.matrix(matrix),
+            bias: bias.map(|bias| self.decoder.vector(bias)),
+            y,
+            live_rows: None,
+        };
+        Ok(self.ops.gemm.launch(self.stream, &self.ops.gemm.plan(&problem)?, args)?)
+    }
+
+    fn part<'v>(&self, view: View<'v, bf16>, width: usize) -> View<'v, bf16> {
+        view.slice(0..self.rows() * width)
+    }
+
+    fn part_mut<'v>(&self, view: ViewMut<'v, bf16>, width: usize) -> ViewMut<'v, bf16> {
+        view.slice(0..self.rows() * width)
+    }
+}
+
+/// The end of a branch: its last product, and what becomes of its result.
+struct Branch<'a> {
+    matrix: Matrix,
+    bias: Option<Vector>,
+    post: Option<NormWeight<'a>>,
+    scale: f32,
+    /// What reads the stream next: nothing, or a product behind a norm or behind none.
+    next: Option<Option<NormWeight<'a>>>,
+}
+
+fn handover(norm: Option<NormWeight<'_>>) -> Handover {
+    if norm.is_some() { Handover::Normed } else { Handover::Plain }
+}
+
+fn next<'a>(norm: Option<NormWeight<'a>>, x: ViewMut<'a, bf16>) -> Next<'a> {
+    match norm {
+        Some(norm) => Next::Normed { x, norm },
+        None => Next::Plain { x },
+    }
+}

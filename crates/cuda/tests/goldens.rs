@@ -1,0 +1,135 @@
+//! Every fixture against the reference, as a bf16 engine can be held to it: the errors of logits are at most twice those
+//! of the reference's own bfloat16, and the likeliest token is the same wherever its lead exceeds twice that noise.
+
+mod common;
+
+use common::{DEFAULT, Harness, Mode, Sequence, Work, greedy, into_logits, into_token, load};
+use foundation::TokenId;
+use runtime::batch::OutputKind;
+use testkit::golden::{Golden, GoldenPrompt, argmax};
+
+/// Times the reference's own bfloat16 error that ours may be.
+const NOISE: f32 = 2.0;
+
+macro_rules! goldens {
+    ($($test:ident: $fixture:literal),* $(,)?) => {
+        $(#[test] fn $test() { agrees_with_its_golden($fixture); })*
+
+        #[test]
+        fn every_fixture_is_listed() {
+            assert_eq!(testkit::golden::fixture_names(), [$($fixture),*]);
+        }
+    };
+}
+
+goldens! {
+    gemma2: "gemma2",
+    gemma3: "gemma3",
+    gemma3_hd256: "gemma3-hd256",
+    granite: "granite",
+    llama: "llama",
+    llama_tied: "llama-tied",
+    mistral: "mistral",
+    olmo2: "olmo2",
+    phi3_longrope: "phi3-longrope",
+    phi3_longrope_long: "phi3-longrope-long",
+    qwen2: "qwen2",
+    qwen3: "qwen3",
+    qwen3_tied: "qwen3-tied",
+}
+
+fn agrees_with_its_golden(fixture: &str) {
+    let golden = Golden::read(fixture);
+    let mut findings = Vec::new();
+    for mode in [DEFAULT, Mode { graphs: false, invariant: true }] {
+        let Some(mut harness) = load(fixture, mode) else { return };
+        for (index, prompt) in golden.prompts.iter().enumerate() {
+            let what = format!("{fixture} {mode:?}, prompt {index}");
+            let mut sequence = harness.sequence(0, prompt.input_ids.len());
+            let logits = harness.logits(&mut sequence, &prompt.input_ids);
+            check_prompt(&what, prompt, &logits, &mut findings);
+            forced(&what, &mut harness, &mut sequence, prompt, &logits, &mut findings);
+            harness.release(sequence);
+            if prompt.greedy_gap.iter().all(|gap| *gap > 4.0 * prompt.bf16.pair) {
+                free(&what, &mut harness, prompt, &mut findings);
+            }
+        }
+    }
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+fn check_prompt(
+    what: &str,
+    prompt: &GoldenPrompt,
+    logits: &[Vec<f32>],
+    findings: &mut Vec<String>,
+) {
+    let (mut worst, mut sum, mut at) = (0.0f32, 0.0, (0, 0));
+    for (position, row) in logits.iter().enumerate() {
+        for (token, (seen, wanted)) in row.iter().zip(prompt.row(position)).enumerate() {
+            let error = (seen - wanted).abs();
+            let error = if error.is_nan() { f32::INFINITY } else { error };
+            sum += f64::from(error);
+            if error > worst {
+                (worst, at) = (error, (position, token));
+            }
+        }
+    }
+    let mean = sum / prompt.logits.len() as f64;
+    println!(
+        "{what}: {} tokens, logits off by {worst:.3} at most (noise {:.3}), {mean:.4} in the mean (noise {:.4})",
+        logits.len(),
+        prompt.bf16.max_abs,
+        prompt.bf16.mean_abs
+    );
+    let fits = worst <= NOISE * prompt.bf16.max_abs && mean as f32 <= NOISE * prompt.bf16.mean_abs;
+    if !fits {
+        let row = &logits[at.0];
+        findings.push(format!(
+            "{what}: off by {worst} at {at:?}, mean {mean}, allowed {NOISE} x {:?}; there {:?}, wanted {:?}",
+            prompt.bf16,
+            &row[at.1.saturating_sub(1)..(at.1 + 3).min(row.len())],
+            &prompt.row(at.0)[at.1.saturating_sub(1)..(at.1 + 3).min(row.len())],
+        ));
+    }
+}
+
+/// The reference's continuation token by token, whatever we would have said.
+fn forced(
+    what: &str,
+    harness: &mut Harness,
+    sequence: &mut Sequence,
+    prompt: &GoldenPrompt,
+    logits: &[Vec<f32>],
+    findings: &mut Vec<String>,
+) {
+    let mut seen = argmax(logits.last().expect("a prompt is not empty"));
+    for (step, (wanted, gap)) in prompt.greedy_ids.iter().zip(&prompt.greedy_gap).enumerate() {
+        if seen != *wanted && *gap > NOISE * prompt.bf16.pair {
+            findings.push(format!("{what}, step {step}: {seen} instead of {wanted}, lead {gap}"));
+        }
+        let tokens = [*wanted];
+        let outputs = vec![(0, OutputKind::Logits)];
+        let rows = harness.step(vec![Work { sequence: &mut *sequence, tokens: &tokens, outputs }]);
+        seen = argmax(&into_logits(rows.into_iter().next().expect("one row")));
+        harness.trim(sequence);
+    }
+}
+
+/// Our own continuation, where the reference's lead is clear all along.
+fn free(what: &str, harness: &mut Harness, prompt: &GoldenPrompt, findings: &mut Vec<String>) {
+    let mut sequence = harness.sequence(0, prompt.input_ids.len());
+    let mut generated: Vec<TokenId> = Vec::new();
+    let mut tokens = prompt.input_ids.clone();
+    while generated.len() < prompt.greedy_ids.len() {
+        let outputs = vec![(tokens.len() - 1, greedy())];
+        let rows = harness.step(vec![Work { sequence: &mut sequence, tokens: &tokens, outputs }]);
+        generated.push(into_token(&rows[0]));
+        tokens = vec![*generated.last().expect("one token is there")];
+        harness.trim(&mut sequence);
+    }
+    if generated != prompt.greedy_ids {
+        findings.push(format!("{what}: {generated:?} instead of {:?}", prompt.greedy_ids));
+    }
+    harness.release(sequence);
+}
