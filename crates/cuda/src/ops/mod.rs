@@ -22,6 +22,7 @@ pub mod qkv_prepare;
 pub mod residual_norm;
 pub mod rms_norm;
 pub mod rows;
+pub mod sample;
 pub mod synthesize;
 
 pub use all::Ops;
