@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     attention_decode::AttentionDecode, attention_prefill::AttentionPrefill, embed::Embed,
     finish_logits::FinishLogits, gemm::Gemm, qkv_prepare::QkvPrepare, residual_norm::ResidualNorm,
-    rms_norm::RmsNorm,
+    rms_norm::RmsNorm, sample::Sample,
 };
 use crate::driver::{DriverError, Gpu};
 
@@ -28,6 +28,8 @@ pub struct Ops {
     pub gemm: Gemm,
     /// The head's scale and cap.
     pub finish_logits: FinishLogits,
+    /// Tokens from logits.
+    pub sample: Sample,
 }
 
 impl Ops {
@@ -42,6 +44,7 @@ impl Ops {
             rms_norm: RmsNorm::load(gpu)?,
             gemm: Gemm::load(gpu)?,
             finish_logits: FinishLogits::load(gpu)?,
+            sample: Sample::load(gpu)?,
         })
     }
 }
