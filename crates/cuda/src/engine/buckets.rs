@@ -13,10 +13,9 @@ pub fn decode_buckets(most: usize) -> Vec<usize> {
     buckets
 }
 
-/// Index of the smallest bucket that holds `sequences`.
-pub fn bucket_of(buckets: &[usize], sequences: usize) -> Option<usize> {
-    let index = buckets.partition_point(|bucket| *bucket < sequences);
-    (index < buckets.len()).then_some(index)
+/// Index of the smallest of the ascending `buckets` that holds `sequences`.
+pub fn bucket_of(mut buckets: impl Iterator<Item = usize>, sequences: usize) -> Option<usize> {
+    buckets.position(|bucket| bucket >= sequences)
 }
 
 #[cfg(test)]
@@ -30,10 +29,10 @@ mod tests {
             assert_eq!(buckets.last(), Some(&most));
             assert!(buckets.is_sorted_by(|a, b| a < b), "{buckets:?}");
             for sequences in 1..=most {
-                let bucket = buckets[bucket_of(&buckets, sequences).unwrap()];
+                let bucket = buckets[bucket_of(buckets.iter().copied(), sequences).unwrap()];
                 assert!(bucket >= sequences && (bucket - sequences) * 2 <= bucket);
             }
-            assert_eq!(bucket_of(&buckets, most + 1), None);
+            assert_eq!(bucket_of(buckets.iter().copied(), most + 1), None);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     buckets::decode_buckets,
     executor::{Bucket, ExecuteError, Executor, Staging},
     layout::{Layout, Room, Shape},
+    outputs::{Results, SAMPLING_WORDS, SamplingRoom, SamplingState},
     pack::{BLOCK_SIZE, Regimes},
     runner::CudaRunner,
     work::ITEM_WORDS,
@@ -28,8 +29,10 @@ use crate::{
 
 /// Output rows that pass the head at a time, at most.
 const OUTPUT_ROWS: usize = 64;
-/// Sampling parameters of a row, in words.
-const SAMPLING_WORDS: usize = 1;
+/// Steps that may be queued and not yet waited for.
+const IN_FLIGHT: usize = 2;
+/// Words that the lists of one row's sampling may take beside a bitmask: biases, forbidden tokens.
+const LIST_WORDS: usize = 8192;
 
 /// What a runner is made of.
 #[derive(Debug)]
@@ -80,13 +83,26 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
     // Mixed steps make plans of their own, for fewer sequences than the largest bucket's.
     let scratch =
         attention_decode::Scratch::new(&stream, buckets.iter().flat_map(|bucket| &bucket.plans))?;
-    let words = block_words(shape, &buckets, &options, max_blocks, semantic.hidden_size);
+    let words = block_words(shape, &buckets, &options, &plan, &semantic);
     let regimes = Regimes::new(semantic.regime_thresholds(), &lowered.ropes);
+    let outputs = options.max_step_tokens.max(sequences);
     let staging = (0..spec.max_in_flight)
-        .map(|_| Ok(Staging { upload: Pinned::new(&gpu, words * 4)?, done: Event::untimed(&gpu)? }))
+        .map(|_| {
+            Ok(Staging {
+                upload: Pinned::new(&gpu, words * 4)?,
+                results: Results::new(&gpu, outputs)?,
+                done: Event::untimed(&gpu)?,
+            })
+        })
         .collect::<Result<Vec<Staging>, ExecuteError>>()?;
-    let mut sampled = gpu.alloc(output_rows.max(sequences))?;
-    stream.zero(sampled.view_mut())?;
+    let room = SamplingRoom {
+        slots: sequences,
+        outputs,
+        chunk: output_rows,
+        vocab: semantic.vocab_size,
+        stride: widths.logits_stride(),
+    };
+    let state = SamplingState::new(&stream, room)?;
     let mut executor = Executor {
         ops: Ops::load(&gpu)?,
         decoder: Decoder::new(&stream, semantic, lowered, weights)?,
@@ -95,13 +111,14 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         buffers: Buffers::new(&gpu, widths, heights)?,
         scratch,
         block: gpu.alloc(words)?,
-        sampled,
+        state,
         staging,
         buckets,
         shape,
         regimes,
         max_blocks,
         output_rows,
+        slots: sequences,
         invariant,
         stream,
     };
@@ -127,7 +144,7 @@ fn runner_spec(parts: &Parts) -> RunnerSpec {
             .collect(),
         regime_thresholds: semantic.regime_thresholds(),
         mixes_prefill_and_decode: true,
-        max_in_flight: 1,
+        max_in_flight: IN_FLIGHT,
         kv_dtype: match kv_format {
             KvFormat::Bf16 => DType::BF16,
             KvFormat::Fp8 => DType::F8E4M3,
@@ -149,7 +166,12 @@ fn bucket(
     let plans = plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?;
     let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
     let room = Room { rows: size, sequences: size, outputs: size };
-    Ok(Bucket { layout: Layout::new(Shape { item_words, ..shape }, room), plans, graph: None })
+    Ok(Bucket {
+        layout: Layout::new(Shape { item_words, ..shape }, room),
+        plans,
+        graph: None,
+        endings: Vec::new(),
+    })
 }
 
 fn cache_layers(
@@ -174,17 +196,19 @@ fn block_words(
     shape: Shape,
     buckets: &[Bucket],
     options: &LoadOptions,
-    max_blocks: usize,
-    hidden: usize,
+    plan: &MemoryPlan,
+    semantic: &DecoderSemantic,
 ) -> usize {
     let (rows, sequences) = (options.max_step_tokens, options.max_step_sequences);
     let mixed = Layout::new(shape, Room { rows, sequences, outputs: rows }).pool;
     let fixed = buckets.iter().map(|bucket| bucket.layout.pool).max().unwrap_or(0).max(mixed);
-    let tables = shape.groups * sequences * max_blocks;
+    let tables = shape.groups * sequences * plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
     let items =
         buckets.iter().flat_map(|bucket| &bucket.plans).map(|plan| plan.items() * ITEM_WORDS);
     let items = shape.kinds * items.max().unwrap_or(0);
     // Tiles: at most one for each row, head and kind; given embeddings: a row each.
     let tiles = shape.kinds * (rows * 64 + 4096);
-    fixed + tables + items + tiles + rows * (hidden + 1) + 4096
+    let lists = sequences * (semantic.vocab_size.div_ceil(32) + LIST_WORDS);
+    let resets = sequences * plan.max_sequence_tokens;
+    fixed + tables + items + tiles + lists + resets + rows * (semantic.hidden_size + 1) + 4096
 }

@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
-use runtime::batch::StepBatch;
+use runtime::batch::{RowOutput, StepBatch};
 
 use super::{
     buckets::bucket_of,
     layout::{Layout, Room, Shape},
+    outputs::{
+        Ending, Results, SamplingLimits, SamplingPlaces, SamplingState, live_outputs, read_values,
+    },
     pack::{Block, Regimes, pack},
     work::{ITEM_WORDS, WorkError, fill_items, mixed},
 };
@@ -19,10 +22,11 @@ use crate::{
         kv::KvArena,
     },
     ops::{
-        Ops, attention_decode, attention_prefill, embed, finish_logits,
-        gemm::{self, Output, Target},
-        rms_norm,
-        rows::NormWeight,
+        Ops, attention_decode, attention_prefill, embed,
+        sample::{
+            Stages,
+            pack::{Copies, RowPlan},
+        },
     },
 };
 
@@ -52,8 +56,7 @@ pub struct Executor {
     pub(super) scratch: attention_decode::Scratch,
     /// The step block.
     pub(super) block: Buffer<u32>,
-    /// What the last step's outputs sampled.
-    pub(super) sampled: Buffer<i32>,
+    pub(super) state: SamplingState,
     pub(super) staging: Vec<Staging>,
     pub(super) buckets: Vec<Bucket>,
     pub(super) shape: Shape,
@@ -62,6 +65,8 @@ pub struct Executor {
     pub(super) max_blocks: usize,
     /// Output rows that pass the head at a time.
     pub(super) output_rows: usize,
+    /// Sequences that the model keeps state for.
+    pub(super) slots: usize,
     pub(super) invariant: bool,
 }
 
@@ -69,7 +74,17 @@ pub struct Executor {
 #[derive(Debug)]
 pub struct Staging {
     pub(super) upload: Pinned,
+    pub(super) results: Results,
     pub(super) done: Event,
+}
+
+/// A step that was queued: how its answers are to be read.
+#[derive(Debug)]
+pub struct Queued {
+    staging: usize,
+    plans: Vec<RowPlan>,
+    /// What rows asked for beside their answers; the queueing waited for it.
+    values: Vec<Vec<f32>>,
 }
 
 /// A batch size that decodes by a captured graph.
@@ -79,7 +94,15 @@ pub struct Bucket {
     /// For each kind of attention, the plan of its decoding.
     pub(super) plans: Vec<attention_decode::Plan>,
     pub(super) graph: Option<Graph>,
+    /// The ends of steps whose rows are all greedy, or draw and no more.
+    pub(super) endings: Vec<(Stages, Graph)>,
 }
+
+/// The endings that are captured.
+const CAPTURED: [Stages; 2] = [
+    Stages { scans: false, draws: false, logprobs: false, counts: false },
+    Stages { scans: false, draws: true, logprobs: false, counts: false },
+];
 
 impl Executor {
     /// The decoder.
@@ -92,40 +115,60 @@ impl Executor {
         &self.stream
     }
 
-    /// Captures every bucket's graph. Nothing is computed.
+    /// Captures every bucket's graphs. Nothing is computed.
     pub fn capture(&mut self) -> Result<(), ExecuteError> {
         for index in 0..self.buckets.len() {
-            let bucket = &self.buckets[index];
-            let layout = bucket.layout.clone();
-            let work: Vec<AttentionWork> = bucket
-                .plans
-                .iter()
-                .zip(&layout.items)
-                .map(|(plan, items)| AttentionWork {
-                    decode: Some((*plan, items.clone())),
-                    prefill: None,
-                })
-                .collect();
+            let layout = self.buckets[index].layout.clone();
+            let work = self.buckets[index].work();
             let parts = Parts::of(self);
             let graph = Graph::capture(parts.stream, |_| parts.forward(&layout, &work, None))?;
             self.buckets[index].graph = Some(graph);
+            for stages in CAPTURED {
+                let (ending, buffers, state) = self.ending(&layout);
+                let (rows, length) = (0..layout.room.outputs, live_outputs(&layout));
+                let graph = Graph::capture(ending.stream, |_| {
+                    ending.run(rows, length, stages, false, buffers, state)
+                })?;
+                self.buckets[index].endings.push((stages, graph));
+            }
         }
         Ok(())
     }
 
-    /// Queues a checked step up to the residual stream after the last layer; the layout says where its outputs' rows are.
-    pub fn forward(&mut self, batch: &StepBatch, staging: usize) -> Result<Layout, ExecuteError> {
+    /// Queues a checked step, answers on their way to the host included. `staging` is that of no step in flight.
+    pub fn submit(&mut self, batch: &StepBatch, staging: usize) -> Result<Queued, ExecuteError> {
         for copy in &batch.block_copies {
             let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
             self.kv.copy_block(&self.stream, copy.group as usize, from, to)?;
         }
         let decodes =
             batch.embeddings.is_empty() && batch.runs.iter().all(|run| run.rows.len() == 1);
-        let sizes: Vec<usize> = self.buckets.iter().map(|bucket| bucket.layout.room.rows).collect();
-        match bucket_of(&sizes, batch.runs.len()).filter(|_| decodes) {
-            Some(bucket) => self.decode(batch, staging, bucket),
-            None => self.mixed(batch, staging),
+        let fits = batch.outputs.len() <= batch.runs.len();
+        let bucket = self.bucket(batch.runs.len()).filter(|_| decodes && fits);
+        let (layout, places) = match bucket {
+            Some(bucket) => self.decode(batch, staging, bucket)?,
+            None => self.mixed(batch, staging)?,
+        };
+        let values = self.end(&layout, &places, bucket)?;
+        let rows = batch.outputs.len();
+        if rows > 0 {
+            let results = &self.staging[staging].results;
+            results.fetch(&self.stream, &self.state, rows, places.stages.logprobs)?;
         }
+        self.staging[staging].done.record(&self.stream)?;
+        Ok(Queued { staging, plans: places.plans, values })
+    }
+
+    /// Waits for a queued step and reads its answers.
+    pub fn wait(&self, queued: &Queued) -> Result<Vec<RowOutput>, ExecuteError> {
+        let staging = &self.staging[queued.staging];
+        staging.done.synchronize()?;
+        Ok(staging.results.read(&queued.plans, &queued.values))
+    }
+
+    /// The smallest bucket for so many sequences.
+    fn bucket(&self, sequences: usize) -> Option<usize> {
+        bucket_of(self.buckets.iter().map(|bucket| bucket.layout.room.rows), sequences)
     }
 
     fn decode(
@@ -133,7 +176,8 @@ impl Executor {
         batch: &StepBatch,
         staging: usize,
         bucket: usize,
-    ) -> Result<Layout, ExecuteError> {
+    ) -> Result<(Layout, SamplingPlaces), ExecuteError> {
+        let sampling = self.sampling();
         let Bucket { layout, plans, .. } = &self.buckets[bucket];
         let words = bytemuck::cast_slice_mut(self.staging[staging].upload.bytes_mut());
         let mut block = Block::new(words, layout);
@@ -142,33 +186,31 @@ impl Executor {
             let items = items.start..items.start + plan.items() * ITEM_WORDS;
             fill_items(batch, kind, plan, layout, &items, &mut block)?;
         }
+        let places = sampling.pack(batch, layout, &mut block).map_err(WorkError::from)?;
         let (used, layout) = (block.used(), layout.clone());
         self.upload(staging, used)?;
         match &self.buckets[bucket].graph {
             Some(graph) => graph.launch(&self.stream)?,
             None => {
-                let work: Vec<AttentionWork> = self.buckets[bucket]
-                    .plans
-                    .iter()
-                    .zip(&layout.items)
-                    .map(|(plan, items)| AttentionWork {
-                        decode: Some((*plan, items.clone())),
-                        prefill: None,
-                    })
-                    .collect();
+                let work = self.buckets[bucket].work();
                 Parts::of(self).forward(&layout, &work, None)?;
             }
         }
-        Ok(layout)
+        Ok((layout, places))
     }
 
-    fn mixed(&mut self, batch: &StepBatch, staging: usize) -> Result<Layout, ExecuteError> {
+    fn mixed(
+        &mut self,
+        batch: &StepBatch,
+        staging: usize,
+    ) -> Result<(Layout, SamplingPlaces), ExecuteError> {
         let room = Room {
             rows: batch.tokens.len(),
             sequences: batch.runs.len(),
             outputs: batch.outputs.len(),
         };
         let layout = Layout::new(Shape { item_words: 0, ..self.shape }, room);
+        let sampling = self.sampling();
         let words = bytemuck::cast_slice_mut(self.staging[staging].upload.bytes_mut());
         let mut block = Block::new(words, &layout);
         pack(batch, &layout, &self.regimes, &mut block).map_err(WorkError::from)?;
@@ -186,10 +228,73 @@ impl Executor {
             )?);
         }
         let given = pack_given(batch, &layout, &mut block)?;
+        let places = sampling.pack(batch, &layout, &mut block).map_err(WorkError::from)?;
         let used = block.used();
         self.upload(staging, used)?;
         Parts::of(self).forward(&layout, &work, given)?;
-        Ok(layout)
+        Ok((layout, places))
+    }
+
+    fn sampling(&self) -> SamplingLimits {
+        SamplingLimits {
+            vocab: self.decoder.semantic.vocab_size,
+            slots: self.slots,
+            chunk: self.output_rows,
+        }
+    }
+
+    /// Queues norm, head and sampling of every output; gives the values that rows ask for beside their answers.
+    fn end(
+        &mut self,
+        layout: &Layout,
+        places: &SamplingPlaces,
+        bucket: Option<usize>,
+    ) -> Result<Vec<Vec<f32>>, ExecuteError> {
+        if let Some((resets, tokens)) = &places.resets {
+            let (ending, _, state) = self.ending(layout);
+            ending.reset(resets, tokens, state)?;
+        }
+        let asks = |plan: &RowPlan| plan.copies != Copies::Nothing;
+        if let Some(bucket) = bucket
+            && !places.plans.iter().any(asks)
+        {
+            if places.plans.is_empty() {
+                return Ok(Vec::new());
+            }
+            let mut captured = self.buckets[bucket].endings.iter();
+            if let Some((_, graph)) = captured.find(|(stages, _)| *stages == places.stages) {
+                graph.launch(&self.stream)?;
+                return Ok(Vec::new());
+            }
+        }
+        let mut values = Vec::new();
+        for (chunk, length) in places.lengths.iter().enumerate() {
+            let start = chunk * self.output_rows;
+            let range = start..places.plans.len().min(start + self.output_rows);
+            let plans = &places.plans[range.clone()];
+            let full = plans.iter().any(|plan| plan.copies == Copies::Hidden);
+            let (ending, buffers, state) = self.ending(layout);
+            ending.run(range.clone(), *length, places.stages, full, buffers, state)?;
+            if plans.iter().any(asks) {
+                values.extend(read_values(&self.stream, &self.decoder, &self.buffers, plans)?);
+            }
+        }
+        Ok(values)
+    }
+
+    fn ending<'a>(
+        &'a mut self,
+        layout: &'a Layout,
+    ) -> (Ending<'a>, &'a mut Buffers, &'a mut SamplingState) {
+        let ending = Ending {
+            ops: &self.ops,
+            decoder: &self.decoder,
+            stream: &self.stream,
+            layout,
+            block: self.block.view(),
+            invariant: self.invariant,
+        };
+        (ending, &mut self.buffers, &mut self.state)
     }
 
     #[expect(unsafe_code)]
@@ -198,84 +303,17 @@ impl Executor {
         // SAFETY: the staging memory is written again only after its step has been waited for; the block lives with the stream.
         unsafe { self.stream.upload_async(from, 0, words * size_of::<u32>(), to.address()) }
     }
+}
 
-    /// Queues final norm and head for some of the outputs; the logits lie in the first rows of the buffer.
-    pub fn outputs(
-        &mut self,
-        layout: &Layout,
-        range: Range<usize>,
-        full: bool,
-    ) -> Result<(), ExecuteError> {
-        let Executor { stream, ops, decoder, buffers, block, .. } = self;
-        let (rows, hidden) = (range.len(), decoder.semantic.hidden_size);
-        let at = layout.output_rows.start;
-        let final_norm = NormWeight {
-            weight: decoder.vector(decoder.weights.parts.final_norm),
-            eps: decoder.semantic.final_norm.eps,
+impl Bucket {
+    /// The work of a step that only decodes.
+    fn work(&self) -> Vec<AttentionWork> {
+        let items = self.plans.iter().zip(&self.layout.items);
+        let decode = |(plan, items): (&attention_decode::Plan, &Range<usize>)| AttentionWork {
+            decode: Some((*plan, items.clone())),
+            prefill: None,
         };
-        let args = rms_norm::Args {
-            h: buffers.h.view(),
-            rows: Some(block.view().slice(at + range.start..at + range.end).cast()),
-            norm: final_norm,
-            x: Some(buffers.last.view_mut()),
-            full: full.then(|| buffers.full.view_mut()),
-        };
-        let plan = rms_norm::Problem { rows, hidden }.plan().map_err(ForwardError::from)?;
-        ops.rms_norm.launch(stream, &plan, args)?;
-        let head = decoder.head_rows();
-        let stride = head.len() / hidden;
-        let problem = gemm::Problem {
-            rows: rows as u32,
-            n: stride as u32,
-            k: hidden as u32,
-            bias: false,
-            output: Output::F32,
-            invariant: self.invariant,
-        };
-        let args = gemm::Args {
-            x: buffers.last.view().slice(0..rows * hidden),
-            w: head,
-            bias: None,
-            y: Target::F32(buffers.logits.view_mut().slice(0..rows * stride)),
-            live_rows: None,
-        };
-        let plan = ops.gemm.plan(&problem).map_err(ForwardError::from)?;
-        ops.gemm.launch(stream, &plan, args)?;
-        let problem = finish_logits::Problem {
-            rows,
-            vocab: decoder.semantic.vocab_size,
-            stride,
-            scale: decoder.semantic.head.logit_scale,
-            softcap: decoder.semantic.head.softcap,
-        };
-        let plan = finish_logits::Plan::new(&problem).map_err(ForwardError::from)?;
-        if !plan.is_identity() {
-            let args = finish_logits::Args {
-                logits: buffers.logits.view_mut(),
-                rows: block.view().slice(layout.counts.clone()).slice(2..3),
-            };
-            ops.finish_logits.launch(stream, &plan, args)?;
-        }
-        Ok(())
-    }
-
-    /// Marks the end of the step's work.
-    pub fn mark(&self, staging: usize) -> Result<(), DriverError> {
-        self.staging[staging].done.record(&self.stream)
-    }
-
-    /// A row of logits of the last [`Executor::outputs`]; waits for it.
-    pub fn logits(&self, row: usize) -> Result<Vec<f32>, DriverError> {
-        let stride = self.decoder.head_rows().len() / self.decoder.semantic.hidden_size;
-        let at = row * stride;
-        self.stream
-            .read(self.buffers.logits.view().slice(at..at + self.decoder.semantic.vocab_size))
-    }
-
-    /// A row of normed hidden states of the last [`Executor::outputs`]; waits for it.
-    pub fn hidden(&self, row: usize) -> Result<Vec<f32>, DriverError> {
-        let hidden = self.decoder.semantic.hidden_size;
-        self.stream.read(self.buffers.full.view().slice(row * hidden..(row + 1) * hidden))
+        items.map(decode).collect()
     }
 }
 
@@ -304,7 +342,7 @@ impl<'a> Parts<'a> {
             buffers: &mut executor.buffers,
             scratch: &mut executor.scratch,
             block: executor.block.view(),
-            sampled: executor.sampled.view(),
+            sampled: executor.state.sampled.view(),
             invariant: executor.invariant,
         }
     }

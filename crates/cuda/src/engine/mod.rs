@@ -4,6 +4,7 @@ pub mod buckets;
 pub mod build;
 pub mod executor;
 pub mod layout;
+pub mod outputs;
 pub mod pack;
 pub mod runner;
 pub mod work;

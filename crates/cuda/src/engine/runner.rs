@@ -4,45 +4,34 @@ use std::collections::VecDeque;
 
 use runtime::{
     backend::{RunnerSpec, StepError, StepRunner},
-    batch::{OutputKind, Positions, RowOutput, StepBatch, StepId, StepOutput, TokenInput},
-    sampling::{TokenCounts, sample, score},
+    batch::{OutputKind, Positions, StepBatch, StepId, StepOutput, TokenInput},
 };
 
-use super::{
-    executor::{ExecuteError, Executor},
-    layout::Layout,
-};
+use super::executor::{ExecuteError, Executor, Queued};
 
 /// The runner of a GPU.
 #[derive(Debug)]
 pub struct CudaRunner {
     spec: RunnerSpec,
     executor: Executor,
-    /// Token counts of each slot.
-    counts: Vec<TokenCounts>,
     /// Steps queued and not yet waited for, oldest first.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<(StepId, Queued)>,
+    /// Steps queued so far; they take the staging memory in turn.
+    count: usize,
     /// For each output of the step before: whether it was a sample.
     sampled: Vec<bool>,
     last: StepId,
     fault: Option<String>,
 }
 
-#[derive(Debug)]
-struct Pending {
-    batch: StepBatch,
-    layout: Layout,
-}
-
 impl CudaRunner {
     /// A runner over an executor whose cache and workspace are as `spec` says.
     pub fn new(spec: RunnerSpec, executor: Executor) -> CudaRunner {
-        let counts = vec![TokenCounts::default(); spec.max_step_sequences];
         CudaRunner {
             spec,
             executor,
-            counts,
             pending: VecDeque::new(),
+            count: 0,
             sampled: Vec::new(),
             last: StepId(0),
             fault: None,
@@ -98,53 +87,6 @@ impl CudaRunner {
         self.fault = Some(error.to_string());
         StepError::Fault(error.to_string())
     }
-
-    fn answer(&mut self, pending: &Pending) -> Result<Vec<RowOutput>, ExecuteError> {
-        let Pending { batch, layout } = pending;
-        let mut rows = Vec::with_capacity(batch.outputs.len());
-        let chunk = self.executor.output_rows;
-        for start in (0..batch.outputs.len()).step_by(chunk) {
-            let range = start..batch.outputs.len().min(start + chunk);
-            let outputs = &batch.outputs[range.clone()];
-            let full = outputs.iter().any(|output| output.kind == OutputKind::Hidden);
-            self.executor.outputs(layout, range, full)?;
-            for (row, output) in outputs.iter().enumerate() {
-                rows.push(self.answer_row(batch, row, output.row, &output.kind)?);
-            }
-        }
-        Ok(rows)
-    }
-
-    fn answer_row(
-        &mut self,
-        batch: &StepBatch,
-        row: usize,
-        token_row: u32,
-        kind: &OutputKind,
-    ) -> Result<RowOutput, ExecuteError> {
-        if *kind == OutputKind::Hidden {
-            return Ok(RowOutput::Hidden(self.executor.hidden(row)?));
-        }
-        let mut logits = self.executor.logits(row)?;
-        Ok(match kind {
-            OutputKind::Sample(sampling) => {
-                let run = batch.runs.partition_point(|run| run.rows.end <= token_row);
-                let counts = &mut self.counts[batch.runs[run].slot.0 as usize];
-                let needed = sampling.params.needs_counts();
-                let output =
-                    RowOutput::from(sample(&mut logits, sampling, needed.then_some(counts)));
-                if let (RowOutput::Sampled { token, .. }, true) = (&output, needed) {
-                    counts.add(*token);
-                }
-                output
-            }
-            OutputKind::Score { target, top } => match score(&logits, *target, *top) {
-                Ok(logprobs) => RowOutput::Scored(logprobs),
-                Err(error) => RowOutput::Failed(error.to_string()),
-            },
-            OutputKind::Logits | OutputKind::Hidden => RowOutput::Logits(logits),
-        })
-    }
 }
 
 impl StepRunner for CudaRunner {
@@ -154,19 +96,15 @@ impl StepRunner for CudaRunner {
 
     fn submit(&mut self, batch: StepBatch) -> Result<StepId, StepError> {
         self.check(&batch)?;
-        for reset in &batch.slot_resets {
-            self.counts[reset.slot.0 as usize] = TokenCounts::new(&reset.prompt, &reset.generated);
-        }
+        let staging = self.count % self.spec.max_in_flight;
         let bound = self.executor.stream().gpu().bind().map_err(ExecuteError::from);
-        let layout = bound.and_then(|()| self.executor.forward(&batch, 0));
-        let layout = layout.map_err(|error| self.fail(&error))?;
-        self.sampled = batch
-            .outputs
-            .iter()
-            .map(|output| matches!(output.kind, OutputKind::Sample(_)))
-            .collect();
+        let queued = bound.and_then(|()| self.executor.submit(&batch, staging));
+        let queued = queued.map_err(|error| self.fail(&error))?;
+        let is_sample = |kind: &OutputKind| matches!(kind, OutputKind::Sample(_));
+        self.sampled = batch.outputs.iter().map(|output| is_sample(&output.kind)).collect();
+        self.count += 1;
         self.last = batch.step;
-        self.pending.push_back(Pending { batch, layout });
+        self.pending.push_back((batch.step, queued));
         Ok(self.last)
     }
 
@@ -175,9 +113,9 @@ impl StepRunner for CudaRunner {
             return Err(StepError::Fault(fault.clone()));
         }
         let pending = self.pending.pop_front();
-        let pending =
+        let (step, queued) =
             pending.ok_or_else(|| StepError::Invalid("no step was submitted".to_owned()))?;
-        let rows = self.answer(&pending).map_err(|error| self.fail(&error))?;
-        Ok(StepOutput { step: pending.batch.step, rows })
+        let rows = self.executor.wait(&queued).map_err(|error| self.fail(&error))?;
+        Ok(StepOutput { step, rows })
     }
 }
