@@ -43,10 +43,12 @@ pub struct Plan {
     pub scratch: Scratch,
 }
 
-/// Offsets into the scratch memory, in bytes.
+/// Offsets into the scratch memory, in bytes. What the plan for the most rows asks for serves all plans of fewer rows for
+/// the same vocabulary, one after the other: the tickets of all lie in the same place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scratch {
-    /// u32 `[rows]`: the only part that must be 0 before the first launch. Every launch leaves it so.
+    /// u32, one for each row of the largest plan there is: the only part that must be 0 before the first launch. Every
+    /// launch leaves it so.
     pub tickets: u64,
     /// `[rows, chunks]`, 32 bytes each.
     pub partials: u64,
@@ -87,13 +89,14 @@ impl Plan {
             chunk: chunk as u32,
             chunks: chunks as u32,
             capacity: MOST_CANDIDATES,
-            scratch: Scratch::new(rows as u64, chunks as u64, stride as u64),
+            scratch: Scratch::new(rows as u64, rows.max(blocks) as u64, stride as u64),
         })
     }
 }
 
 impl Scratch {
-    fn new(rows: u64, chunks: u64, stride: u64) -> Scratch {
+    /// `parts` is a bound on the chunks of all rows that only grows with the rows.
+    fn new(rows: u64, parts: u64, stride: u64) -> Scratch {
         let mut end = 0;
         let mut part = |bytes: u64| {
             let begin = end;
@@ -101,12 +104,12 @@ impl Scratch {
             begin
         };
         let scratch = Scratch {
-            tickets: part(4 * rows),
-            partials: part(32 * rows * chunks),
+            tickets: part(4 * MOST_ROWS as u64),
+            partials: part(32 * parts),
             states: part(48 * rows),
             bin_weights: part(8 * rows * BINS as u64),
             bin_counts: part(4 * rows * BINS as u64),
-            chunk_weights: part(8 * rows * chunks),
+            chunk_weights: part(8 * parts),
             edited: part(4 * rows * stride),
             bytes: 0,
         };
@@ -135,6 +138,19 @@ mod tests {
             prop_assert!(chunk % TILE == 0 && chunks <= MOST_CHUNKS);
             prop_assert!((chunks - 1) * chunk < vocab && vocab <= chunks * chunk);
         }
+
+        #[test]
+        fn the_scratch_of_more_rows_serves_fewer(rows in 0usize..600, vocab in 1usize..300_000) {
+            let plan = |rows| {
+                let problem = Problem { rows, vocab, stride: vocab.next_multiple_of(4) };
+                Plan::new(&problem, &DeviceLimits::h200()).unwrap()
+            };
+            let (few, more) = (plan(rows), plan(rows + 1));
+            prop_assert!(few.scratch.bytes <= more.scratch.bytes);
+            prop_assert_eq!(few.scratch.tickets, more.scratch.tickets);
+            prop_assert_eq!(few.scratch.partials, more.scratch.partials, "no plan writes where tickets lie");
+            prop_assert!(rows * few.chunks as usize <= rows.max(264));
+        }
     }
 
     #[test]
@@ -144,7 +160,11 @@ mod tests {
         let Scratch { partials, states, bin_weights, bin_counts, chunk_weights, edited, .. } =
             plan.scratch;
         assert_eq!(plan.chunks, 3);
-        assert!(partials >= 12 && states >= partials + 32 * 9 && bin_weights >= states + 144);
+        assert!(
+            partials >= 4 * MOST_ROWS as u64
+                && states >= partials + 32 * 9
+                && bin_weights >= states + 144
+        );
         assert!(bin_counts >= bin_weights + 24 * 2048 && chunk_weights >= bin_counts + 12 * 2048);
         assert!(edited >= chunk_weights + 72 && plan.scratch.bytes >= edited + 12 * 4100);
     }
