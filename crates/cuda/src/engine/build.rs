@@ -122,6 +122,9 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         invariant,
         stream,
     };
+    if !invariant {
+        executor.plan_small();
+    }
     if graphs {
         executor.capture()?;
     }
@@ -161,7 +164,7 @@ fn bucket(
     gpu: &Gpu,
 ) -> Result<Bucket, ExecuteError> {
     let plans = lowered.attentions.iter().map(|kind| {
-        attention_decode::Plan::new(&kind.decode(size, max_blocks, invariant), gpu.limits())
+        attention_decode::Plan::new(&kind.decode(size, max_blocks, invariant, true), gpu.limits())
     });
     let plans = plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?;
     let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
@@ -169,6 +172,7 @@ fn bucket(
     Ok(Bucket {
         layout: Layout::new(Shape { item_words, ..shape }, room),
         plans,
+        small: None,
         graph: None,
         endings: Vec::new(),
     })

@@ -20,6 +20,7 @@ use crate::{
         decoder::Decoder,
         forward::{AttentionWork, Forward, ForwardError},
         kv::KvArena,
+        small::SmallPlans,
     },
     ops::{
         Ops, attention_decode, attention_prefill, embed,
@@ -93,6 +94,8 @@ pub struct Bucket {
     pub(super) layout: Layout,
     /// For each kind of attention, the plan of its decoding.
     pub(super) plans: Vec<attention_decode::Plan>,
+    /// The plans of its products, where it is small enough for the walk over few rows.
+    pub(super) small: Option<SmallPlans>,
     pub(super) graph: Option<Graph>,
     /// The ends of steps whose rows are all greedy, or draw and no more.
     pub(super) endings: Vec<(Stages, Graph)>,
@@ -115,13 +118,23 @@ impl Executor {
         &self.stream
     }
 
+    /// Plans the walk over few rows for every bucket that can take it.
+    pub fn plan_small(&mut self) {
+        let limits = self.stream.gpu().limits();
+        for bucket in &mut self.buckets {
+            bucket.small = SmallPlans::new(&self.decoder, bucket.layout.room.rows, limits);
+        }
+    }
+
     /// Captures every bucket's graphs. Nothing is computed.
     pub fn capture(&mut self) -> Result<(), ExecuteError> {
         for index in 0..self.buckets.len() {
             let layout = self.buckets[index].layout.clone();
-            let work = self.buckets[index].work();
+            let (work, small) = (self.buckets[index].work(), self.buckets[index].small.clone());
             let parts = Parts::of(self);
-            let graph = Graph::capture(parts.stream, |_| parts.forward(&layout, &work, None))?;
+            let graph = Graph::capture(parts.stream, |_| {
+                parts.forward(&layout, &work, None, small.as_ref())
+            })?;
             self.buckets[index].graph = Some(graph);
             for stages in CAPTURED {
                 let (ending, buffers, state) = self.ending(&layout);
@@ -192,8 +205,9 @@ impl Executor {
         match &self.buckets[bucket].graph {
             Some(graph) => graph.launch(&self.stream)?,
             None => {
-                let work = self.buckets[bucket].work();
-                Parts::of(self).forward(&layout, &work, None)?;
+                let (work, small) =
+                    (self.buckets[bucket].work(), self.buckets[bucket].small.clone());
+                Parts::of(self).forward(&layout, &work, None, small.as_ref())?;
             }
         }
         Ok((layout, places))
@@ -231,7 +245,7 @@ impl Executor {
         let places = sampling.pack(batch, &layout, &mut block).map_err(WorkError::from)?;
         let used = block.used();
         self.upload(staging, used)?;
-        Parts::of(self).forward(&layout, &work, given)?;
+        Parts::of(self).forward(&layout, &work, given, None)?;
         Ok((layout, places))
     }
 
@@ -352,6 +366,7 @@ impl<'a> Parts<'a> {
         layout: &Layout,
         work: &[AttentionWork],
         given: Option<(Range<usize>, Range<usize>)>,
+        small: Option<&SmallPlans>,
     ) -> Result<(), ForwardError> {
         let forward = Forward {
             ops: self.ops,
@@ -368,7 +383,10 @@ impl<'a> Parts<'a> {
             cache_layers: self.cache_layers,
             invariant: self.invariant,
         };
-        forward.run(self.buffers, self.kv, self.scratch)
+        match small {
+            Some(plans) => forward.run_small(plans, self.buffers, self.kv, self.scratch),
+            None => forward.run(self.buffers, self.kv, self.scratch),
+        }
     }
 }
 

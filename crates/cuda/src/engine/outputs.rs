@@ -17,6 +17,7 @@ use crate::{
         gemm::{self, Output, Target},
         rms_norm,
         rows::NormWeight,
+        skinny,
         sample::{
             self, Answer, Bias, CountReset, MOST_TOP, Packed, SampleRow, Stages,
             pack::{Copies, RowPlan},
@@ -243,6 +244,9 @@ impl Ending<'_> {
         };
         let plan = rms_norm::Problem { rows, hidden }.plan().map_err(ForwardError::from)?;
         self.ops.rms_norm.launch(self.stream, &plan, args)?;
+        if let Some(plan) = self.small_head(rows) {
+            return self.head_of_few(&plan, rows, buffers);
+        }
         let stride = self.logits_stride();
         let problem = gemm::Problem {
             rows: rows as u32,
@@ -277,6 +281,44 @@ impl Ending<'_> {
             self.ops.finish_logits.launch(self.stream, &plan, args)?;
         }
         Ok(())
+    }
+
+    /// The plan of a head for few rows.
+    fn small_head(&self, rows: usize) -> Option<skinny::Plan> {
+        let problem = skinny::Problem {
+            rows,
+            columns: self.logits_stride(),
+            inner: self.decoder.semantic.hidden_size,
+            ending: skinny::Ending::Logits,
+            invariant: false,
+        };
+        let fits = !self.invariant && rows <= skinny::MOST_ROWS;
+        skinny::Plan::new(&problem, self.stream.gpu().limits()).ok().filter(|_| fits)
+    }
+
+    fn head_of_few(
+        &self,
+        plan: &skinny::Plan,
+        rows: usize,
+        buffers: &mut Buffers,
+    ) -> Result<(), ExecuteError> {
+        let head = self.decoder.semantic.head;
+        let stride = self.logits_stride();
+        let args = skinny::Args {
+            x: buffers.last.view(),
+            x_stride: self.decoder.semantic.hidden_size,
+            weight: self.decoder.head_rows(),
+            bias: None,
+            norm: None,
+            output: skinny::Output::Logits {
+                logits: buffers.logits.view_mut().slice(0..rows * stride),
+                scale: head.logit_scale,
+                softcap: head.softcap,
+                best: None,
+            },
+            following: None,
+        };
+        Ok(self.ops.skinny.launch(self.stream, plan, args)?)
     }
 
     fn sample(

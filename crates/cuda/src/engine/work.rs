@@ -65,7 +65,7 @@ pub fn mixed(
     let mut work = AttentionWork::default();
     if decoding > 0 {
         let plan =
-            attention_decode::Plan::new(&kind.decode(decoding, max_blocks, invariant), limits)?;
+            attention_decode::Plan::new(&kind.decode(decoding, max_blocks, invariant, false), limits)?;
         let items = block.reserve(plan.items() * ITEM_WORDS)?;
         fill_items(batch, kind, &plan, layout, &items, block)?;
         work.decode = Some((plan, items));

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use half::bf16;
 use models::semantic::{FeedForward, Mixer};
 
-use super::decoder::Layer;
-use crate::driver::{Buffer, DriverError, Gpu};
+use super::{decoder::Layer, small::MOST_PARTIALS};
+use crate::{
+    driver::{Buffer, DriverError, Gpu},
+    ops::skinny::MOST_ROWS,
+};
 
 /// How long each buffer must be, in elements of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +94,8 @@ pub struct Buffers {
     pub full: Buffer<f32>,
     /// `[R, logits_stride]`.
     pub logits: Buffer<f32>,
+    /// Sums of squares of rows, in parts: `[MOST_ROWS, MOST_PARTIALS]`.
+    pub partials: Buffer<f32>,
 }
 
 impl Buffers {
@@ -108,6 +113,7 @@ impl Buffers {
             last: gpu.alloc(outputs * widths.hidden)?,
             full: gpu.alloc(outputs * widths.hidden)?,
             logits: gpu.alloc(outputs * widths.logits_stride())?,
+            partials: gpu.alloc(MOST_ROWS * MOST_PARTIALS)?,
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use half::bf16;
 use models::semantic::{
-    AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec, RopeSpec,
+    AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec, QkNormExtent,
+    RopeSpec,
 };
 
 use super::{buffers::LOGITS_ALIGNMENT, kv::KvFormat, rope::DeviceRope};
@@ -44,6 +45,8 @@ pub struct AttentionKind {
     pub softcap: Option<f32>,
     /// Index of the KV group.
     pub group: usize,
+    /// What decode attention can do to the projection by itself; `None`: a norm over whole projections is not its own.
+    pub preparation: Option<attention_decode::Preparation>,
 }
 
 /// One layer.
@@ -103,12 +106,21 @@ pub fn lower(semantic: &DecoderSemantic, format: KvFormat) -> Lowered {
             scale: attention.scale,
             softcap: attention.softcap,
             group: group.expect("kv_groups covers every layer"),
+            preparation: preparation(attention),
         };
         let kind = index_of(&mut lowered.attentions, kind);
         let rope = attention.rope.clone().map(|rope| index_of(&mut lowered.ropes, rope));
         lowered.layers.push(Layer { spec: spec.clone(), kind, rope });
     }
     lowered
+}
+
+fn preparation(attention: &AttentionSpec) -> Option<attention_decode::Preparation> {
+    let extent = attention.qk_norm.map(|norm| norm.extent);
+    (extent != Some(QkNormExtent::Projection)).then(|| attention_decode::Preparation {
+        rotary_dim: attention.rope.as_ref().map_or(0, |rope| rope.rotary_dim),
+        norm: extent.is_some(),
+    })
 }
 
 /// Where `value` is in `list`, which it joins if it is new.
@@ -189,12 +201,14 @@ impl AttentionKind {
         }
     }
 
-    /// As decode attention asks for it, for `sequences` of at most `max_blocks` blocks.
+    /// As decode attention asks for it, for `sequences` of at most `max_blocks` blocks. `prepares`: it takes the projection
+    /// itself, where it can.
     pub fn decode(
         &self,
         sequences: usize,
         max_blocks: usize,
         invariant: bool,
+        prepares: bool,
     ) -> attention_decode::Problem {
         attention_decode::Problem {
             heads: self.heads,
@@ -205,7 +219,7 @@ impl AttentionKind {
             scale: self.scale,
             softcap: self.softcap,
             invariant,
-            preparation: None,
+            preparation: self.preparation.filter(|_| prepares),
         }
     }
 }

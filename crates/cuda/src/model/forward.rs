@@ -99,7 +99,7 @@ impl Forward<'_> {
     }
 
     /// An array of the step block.
-    fn words(&self, range: &Range<usize>) -> View<'_, i32> {
+    pub(super) fn words(&self, range: &Range<usize>) -> View<'_, i32> {
         self.block.slice(range.clone()).cast()
     }
 
@@ -138,7 +138,9 @@ impl Forward<'_> {
         let x = self.part(buffers.x.view(), weights.qkv.cols);
         let y = self.part_mut(buffers.qkv.view_mut(), weights.qkv.rows);
         self.product(weights.qkv, weights.qkv_bias, x, Output::Bf16, Target::Bf16(y))?;
-        self.prepare(index, layer, buffers, kv)?;
+        if !self.attention_prepares(layer) {
+            self.prepare(index, layer, buffers, kv)?;
+        }
         self.attend(index, layer, buffers, kv, scratch)?;
         let branch = Branch {
             matrix: weights.output,
@@ -194,7 +196,13 @@ impl Forward<'_> {
         Some(Norms { q: self.decoder.vector(q), k: self.decoder.vector(k), eps })
     }
 
-    fn attend(
+    /// Whether attention takes the projection as it is.
+    fn attention_prepares(&self, layer: &Layer) -> bool {
+        let decode = self.work[layer.kind].decode.as_ref();
+        decode.is_some_and(|(plan, _)| plan.prepares())
+    }
+
+    pub(super) fn attend(
         &self,
         index: usize,
         layer: &Layer,
@@ -207,15 +215,16 @@ impl Forward<'_> {
         let tables = self.block.slice(self.layout.pool..self.block.len()).cast::<i32>();
         let work = &self.work[layer.kind];
         if let Some((plan, items)) = &work.decode {
+            let prepares = plan.prepares();
             let args = attention_decode::Args {
-                q: buffers.q.view(),
+                q: if prepares { buffers.qkv.view() } else { buffers.q.view() },
                 arena: kv.layer_mut(index),
                 tables,
                 items: self.block.slice(items.clone()).cast(),
                 out: buffers.mixed.view_mut(),
                 scales: CacheScales::default(),
-                rope: None,
-                norms: None,
+                rope: self.rope(layer).filter(|_| prepares),
+                norms: self.norms(index, layer).filter(|_| prepares),
             };
             self.ops.attention_decode.launch(self.stream, plan, scratch, args)?;
         }

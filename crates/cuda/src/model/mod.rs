@@ -5,3 +5,4 @@ pub mod decoder;
 pub mod forward;
 pub mod kv;
 pub mod rope;
+pub mod small;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     attention_decode::AttentionDecode, attention_prefill::AttentionPrefill, embed::Embed,
     finish_logits::FinishLogits, gemm::Gemm, qkv_prepare::QkvPrepare, residual_norm::ResidualNorm,
-    rms_norm::RmsNorm, sample::Sample,
+    rms_norm::RmsNorm, sample::Sample, skinny::Skinny,
 };
 use crate::driver::{DriverError, Gpu};
 
@@ -26,6 +26,8 @@ pub struct Ops {
     pub rms_norm: RmsNorm,
     /// Matrix products.
     pub gemm: Gemm,
+    /// Matrix products of few rows.
+    pub skinny: Skinny,
     /// The head's scale and cap.
     pub finish_logits: FinishLogits,
     /// Tokens from logits.
@@ -43,6 +45,7 @@ impl Ops {
             residual_norm: ResidualNorm::load(gpu)?,
             rms_norm: RmsNorm::load(gpu)?,
             gemm: Gemm::load(gpu)?,
+            skinny: Skinny::load(gpu)?,
             finish_logits: FinishLogits::load(gpu)?,
             sample: Sample::load(gpu)?,
         })

@@ -218,6 +218,11 @@ impl Plan {
         self.cutting
     }
 
+    /// Whether norm, rotation and the append to the cache happen here too.
+    pub fn prepares(&self) -> bool {
+        self.problem.preparation.is_some()
+    }
+
     /// Items in a step.
     pub fn items(&self) -> usize {
         self.cutting.capacity(self.problem.sequences, self.problem.max_blocks)

@@ -23,6 +23,7 @@ pub mod residual_norm;
 pub mod rms_norm;
 pub mod rows;
 pub mod sample;
+pub mod skinny;
 pub mod synthesize;
 
 pub use all::Ops;

@@ -1,0 +1,151 @@
+//! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
+//! prefills of one prompt.
+//!
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager]` makes weights up from a `config.json` and prints one line of JSON
+//! for each batch size and prompt length.
+#![allow(clippy::print_stdout)]
+
+use std::{error::Error, time::Instant};
+
+use cuda::backend::{CudaBackend, Modes};
+use foundation::{BlockId, DType, SlotId, TokenId, model::{ModelManifest, WeightOrigin}};
+use runtime::{
+    backend::{LoadOptions, StepRunner},
+    batch::{
+        BlockTable, OutputKind, OutputRow, Positions, SequenceRun, StepBatch, StepId, TokenInput,
+    },
+    sampling::{RowSampling, SamplingLogits, SamplingParams},
+};
+
+const BATCHES: [usize; 6] = [1, 8, 16, 32, 64, 128];
+const PROMPTS: [usize; 3] = [512, 2048, 8000];
+/// Tokens in the cache before the first timed step, and timed steps.
+const CONTEXT: usize = 128;
+const STEPS: usize = 256;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let Some(config) = arguments.next() else {
+        println!("name the directory of a config.json");
+        return Ok(());
+    };
+    let graphs = arguments.next().is_none();
+    let Some(gpu) = cuda::testing::gpu() else { return Ok(()) };
+    let manifest = ModelManifest {
+        weights: WeightOrigin::Synthetic { seed: 7, dtype: DType::BF16 },
+        ..ModelManifest::new(config.as_str(), &config)
+    };
+    let options = LoadOptions {
+        max_sequence_tokens: Some(8192),
+        max_step_sequences: 128,
+        max_step_tokens: 8192,
+        ..LoadOptions::default()
+    };
+    let start = Instant::now();
+    let backend = CudaBackend::new(gpu, Modes { graphs, invariant: false });
+    let runner = backend.load_runner(&manifest, &options, &mut |_| true)?;
+    println!(r#"{{"config": "{config}", "ready_s": {:.3}}}"#, start.elapsed().as_secs_f64());
+    let mut bench = Bench { runner: Box::new(runner), step: 0 };
+    for batch in BATCHES {
+        let ms = bench.decode(batch)?;
+        println!(r#"{{"config": "{config}", "decode": {batch}, "ms_per_step": {ms:.4}}}"#);
+    }
+    for prompt in PROMPTS {
+        let mut times: Vec<f64> =
+            (0..4).map(|_| bench.prefill(prompt)).collect::<Outcome<Vec<f64>>>()?;
+        times.sort_by(f64::total_cmp);
+        println!(r#"{{"config": "{config}", "prefill": {prompt}, "ms": {:.3}}}"#, times[1]);
+    }
+    Ok(())
+}
+
+struct Bench {
+    runner: Box<dyn StepRunner>,
+    step: u64,
+}
+
+impl Bench {
+    /// Milliseconds of a decode step of `batch` sequences, greedy.
+    fn decode(&mut self, batch: usize) -> Outcome<f64> {
+        let mut begin = Instant::now();
+        for at in 0..STEPS + 8 {
+            if at == 8 {
+                begin = Instant::now();
+            }
+            let step = self.decode_step(batch, at);
+            self.runner.submit(step)?;
+            if at > 0 {
+                self.runner.wait()?;
+            }
+        }
+        self.runner.wait()?;
+        Ok(begin.elapsed().as_secs_f64() * 1e3 / STEPS as f64)
+    }
+
+    fn decode_step(&mut self, batch: usize, at: usize) -> StepBatch {
+        self.step += 1;
+        let cached = CONTEXT + at;
+        let token = |row: usize| match at {
+            0 => TokenInput::Known(TokenId(row as u32 + 1)),
+            _ => TokenInput::Sampled { output: row as u32 },
+        };
+        StepBatch {
+            step: StepId(self.step),
+            tokens: (0..batch).map(token).collect(),
+            positions: Positions::Text(vec![cached as u32; batch]),
+            runs: (0..batch).map(|row| self.run(row as u32..row as u32 + 1, row, cached)).collect(),
+            outputs: (0..batch).map(|row| greedy(row as u32)).collect(),
+            ..StepBatch::default()
+        }
+    }
+
+    /// Milliseconds from the submission of a prompt to its first token.
+    fn prefill(&mut self, length: usize) -> Outcome<f64> {
+        self.step += 1;
+        let token = |at: usize| TokenInput::Known(TokenId((at * 7919 % 30_000) as u32));
+        let batch = StepBatch {
+            step: StepId(self.step),
+            tokens: (0..length).map(token).collect(),
+            positions: Positions::Text((0..length as u32).collect()),
+            runs: vec![self.run(0..length as u32, 0, 0)],
+            outputs: vec![greedy(length as u32 - 1)],
+            ..StepBatch::default()
+        };
+        let begin = Instant::now();
+        self.runner.submit(batch)?;
+        self.runner.wait()?;
+        Ok(begin.elapsed().as_secs_f64() * 1e3)
+    }
+
+    fn run(&self, rows: std::ops::Range<u32>, sequence: usize, cached: usize) -> SequenceRun {
+        let spec = self.runner.spec();
+        let blocks = (cached + rows.len()).div_ceil(spec.block_size);
+        let first = sequence * (CONTEXT + STEPS + 8).div_ceil(spec.block_size);
+        let table = BlockTable {
+            first: 0,
+            blocks: (first..first + blocks).map(|block| BlockId(block as u32)).collect(),
+        };
+        SequenceRun {
+            rows,
+            cached: cached as u32,
+            tables: vec![table; spec.kv_groups.len()],
+            slot: SlotId(sequence as u32),
+            adapter: None,
+            regime: 0,
+            rewind: 0,
+        }
+    }
+}
+
+fn greedy(row: u32) -> OutputRow {
+    let sampling = RowSampling {
+        params: SamplingParams::default().into(),
+        draw: 0,
+        suppressed: [].into(),
+        allowed: None,
+        logits: SamplingLogits::None,
+    };
+    OutputRow { row, kind: OutputKind::Sample(sampling) }
+}

@@ -1,0 +1,394 @@
+//! How a skinny product is laid out: tiles, splits, stages. Pure; the figures behind the choices are in `docs/lab-log.md`.
+
+use super::{Ending, MOST_ROWS, Problem, SLAB};
+use crate::{driver::DeviceLimits, ops::Unsupported};
+
+/// Warps of a block that multiply, at most.
+const MOST_WARPS: u32 = 12;
+const MOST_STAGES: u32 = 16;
+/// Stages of the portable kernel, a constant there.
+const PORTABLE_STAGES: u32 = 4;
+/// Shared memory of a block, so that two blocks of consecutive kernels fit into one multiprocessor of 228 KiB.
+const ROOM: u32 = 110 * 1024;
+/// Sums up to this size have a place of their own when a cluster exchanges them: one barrier fewer.
+const OWN_SUMS: u32 = 16 * 1024;
+
+/// [`Plan::trigger_lead`] of kernels that let the next one start at once.
+pub const AT_ONCE: u32 = u32::MAX;
+
+/// Which kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// `cp.async` and `mma`: every GPU.
+    Portable,
+    /// Bulk copies and `mma`, units of 16 rows of `W`: from Hopper on, few rows of `x`.
+    Warp,
+    /// Bulk copies and `wgmma`, units of 64 rows of `W`: Hopper.
+    Wgmma,
+}
+
+macro_rules! entries {
+    ($($name:literal),*) => {
+        [$([
+            concat!("skinny_", $name, "_plain"),
+            concat!("skinny_", $name, "_residual"),
+            concat!("skinny_", $name, "_gate_up"),
+            concat!("skinny_", $name, "_logits"),
+        ]),*]
+    };
+}
+pub(super) const PORTABLE_ENTRIES: [[&str; 4]; 4] =
+    entries!("portable_8", "portable_16", "portable_32", "portable_64");
+pub(super) const WARP_ENTRIES: [[&str; 4]; 2] = entries!("warp_8", "warp_16");
+pub(super) const WGMMA_ENTRIES: [[&str; 4]; 4] =
+    entries!("wgmma_8", "wgmma_16", "wgmma_32", "wgmma_64");
+/// Rows of `x` that the entries are made for, in their order.
+const WIDTHS: [u32; 4] = [8, 16, 32, 64];
+
+/// How a product is spread over the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub(super) problem: Problem,
+    /// Which kernel.
+    pub family: Family,
+    /// Rows of `x` that the kernel is made for.
+    pub width: u32,
+    /// Rows of `W` in a tile.
+    pub tile_rows: u32,
+    /// Blocks of a cluster that share a tile's K.
+    pub split: u32,
+    /// Units that share a tile's rows.
+    pub row_groups: u32,
+    /// Units that share the slabs of a stage.
+    pub k_groups: u32,
+    /// Slabs in a stage.
+    pub slabs: u32,
+    /// Stages in shared memory.
+    pub stages: u32,
+    /// Stages asked into the second-level cache behind them.
+    pub l2_ahead: u32,
+    /// Stages that are left to ask for when the next kernel may start; [`AT_ONCE`]: as soon as this one runs.
+    pub trigger_lead: u32,
+    /// Stages, after those in shared memory, that the product before this one should bring into the second-level cache.
+    pub foreseen: u32,
+    pub(super) defer: bool,
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared: u32,
+    pub(super) sums_offset: u32,
+    pub(super) sums_alias: bool,
+}
+
+/// The choices that a plan is derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) family: Family,
+    pub(super) tile_rows: u32,
+    pub(super) split: u32,
+    pub(super) k_groups: u32,
+    /// Bytes of `W` in a stage, about.
+    pub(super) stage_bytes: u32,
+    pub(super) l2_ahead: u32,
+    pub(super) trigger_lead: u32,
+    /// Bytes of `W` that each block wants foreseen.
+    pub(super) foreseen_bytes: u32,
+    /// A stage of `wgmma` is given back one round later.
+    pub(super) defer: bool,
+}
+
+impl Plan {
+    /// The plan for a problem.
+    pub fn new(problem: &Problem, limits: &DeviceLimits) -> Result<Plan, Unsupported> {
+        let requirement = match problem {
+            Problem { rows, .. } if *rows > MOST_ROWS => "at most 64 rows",
+            Problem { columns: 0, .. } | Problem { inner: 0, .. } => "a weight that is not empty",
+            Problem { inner, .. } if !inner.is_multiple_of(8) => "rows of W of a multiple of 8",
+            Problem { ending: Ending::GateUp, columns, .. } if !columns.is_multiple_of(16) => {
+                "gate and up columns in whole groups of 8"
+            }
+            Problem { columns, inner, .. } if (*columns).max(*inner) > i32::MAX as usize / 2 => {
+                "fewer than 2^30 rows and columns of W"
+            }
+            _ => "",
+        };
+        let unsupported = |requirement: &str| Unsupported {
+            operation: "skinny",
+            seen: format!("{problem:?}"),
+            requirement: requirement.to_owned(),
+        };
+        if !requirement.is_empty() {
+            return Err(unsupported(requirement));
+        }
+        let layout = Plan::chosen(problem, limits);
+        let plan = layout.and_then(|layout| Plan::laid_out(problem, limits, &layout));
+        plan.ok_or_else(|| {
+            unsupported("shared memory for two stages of the narrowest tile, on this device")
+        })
+    }
+
+    /// The layout with the least cost. An invariant problem gets the one that suits the most rows.
+    fn chosen(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
+        let rows = if problem.invariant { MOST_ROWS } else { problem.rows };
+        let problem = Problem { rows, ..*problem };
+        let cost = |layout: &Layout| {
+            Some((Plan::laid_out(&problem, limits, layout)?.cost(limits), *layout))
+        };
+        let costs = layouts(&problem, limits).into_iter().filter_map(|layout| cost(&layout));
+        costs.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, layout)| layout)
+    }
+
+    /// Sums of squares, or greatest values, that each row gets from the blocks of this plan.
+    pub fn partials(&self) -> usize {
+        self.blocks as usize
+    }
+
+    /// Whether one copy brings all slabs of a stage.
+    pub(super) fn boxes_3d(&self) -> bool {
+        self.family != Family::Portable && self.problem.inner.is_multiple_of(SLAB as usize)
+    }
+
+    /// Slabs of K that each block multiplies, at most.
+    pub(super) fn slabs_each(&self) -> u32 {
+        (self.problem.inner as u32).div_ceil(SLAB).div_ceil(self.split)
+    }
+
+    /// Whether this plan's producers can bring what `next` wants foreseen.
+    pub(super) fn can_foresee(&self, next: &Plan) -> bool {
+        let both = self.family != Family::Portable && next.boxes_3d();
+        both && next.foreseen > 0 && next.slabs_each() > next.stages * next.slabs
+    }
+
+    /// Rows of `x` in shared memory.
+    pub(super) fn x_rows(&self) -> u32 {
+        x_rows(&self.problem, self.family, self.width)
+    }
+
+    /// Bytes between two slabs of `x`.
+    pub(super) fn x_pitch(&self) -> u32 {
+        x_pitch(&self.problem, self.family, self.width)
+    }
+
+    /// Bytes of a stage.
+    pub(super) fn stage_bytes(&self) -> u32 {
+        stage_bytes_of(self.slabs, self.tile_rows, self.x_pitch())
+    }
+
+    /// Place of the entries for [`Plan::width`].
+    pub(super) fn width_index(&self) -> usize {
+        WIDTHS.iter().position(|width| *width == self.width).unwrap_or(WIDTHS.len())
+    }
+
+    /// The plan with these choices, where they are possible.
+    pub(super) fn laid_out(
+        problem: &Problem,
+        limits: &DeviceLimits,
+        layout: &Layout,
+    ) -> Option<Plan> {
+        let Layout { family, tile_rows, split, k_groups, stage_bytes, l2_ahead, .. } = *layout;
+        let width = width_of(problem.rows);
+        let (unit_rows, unit_warps) = if family == Family::Wgmma { (64, 4) } else { (16, 1) };
+        let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
+        let row_groups = tile_rows.div_ceil(unit_rows);
+        let warps = row_groups * k_groups * unit_warps;
+        let fits = tile_rows <= 256
+            && warps <= if family == Family::Portable { 8 } else { MOST_WARPS }
+            && tile_rows.is_multiple_of(split * grain)
+            && (family != Family::Wgmma || tile_rows.is_multiple_of(64))
+            && (family != Family::Portable || split == 1);
+        if !fits {
+            return None;
+        }
+        let x_pitch = x_pitch(problem, family, width);
+        let sums = k_groups * tile_rows * (width + 2) * 4;
+        let sums_alias = split == 1 || sums > OWN_SUMS;
+        let own_sums = if sums_alias { 0 } else { sums };
+        let room = ROOM.min(limits.shared_per_block.saturating_sub(2048)) - 1024;
+        let least_stages = if family == Family::Portable { PORTABLE_STAGES } else { 2 };
+        // A stage is a whole number of slabs for each unit, no longer than this block's part of K, and fits a few times.
+        let each = (problem.inner as u32).div_ceil(SLAB).div_ceil(split);
+        let most = room.saturating_sub(own_sums) / least_stages / (tile_rows * 128 + x_pitch + 128);
+        let wanted = (stage_bytes / (tile_rows * 128)).min(each).min(most / k_groups * k_groups);
+        let slabs = wanted.max(1).next_multiple_of(k_groups);
+        let stage = stage_bytes_of(slabs, tile_rows, x_pitch);
+        let rounds = each.div_ceil(slabs);
+        let stages = match family {
+            Family::Portable => PORTABLE_STAGES,
+            _ => (room.saturating_sub(own_sums) / stage).min(rounds).min(MOST_STAGES),
+        };
+        let bytes = (stages * stage + own_sums).max(sums);
+        let enough = stages > 1 || rounds == 1;
+        if stages == 0 || !enough || bytes > room {
+            return None;
+        }
+        Some(Plan {
+            problem: *problem,
+            family,
+            width,
+            tile_rows,
+            split,
+            row_groups,
+            k_groups,
+            slabs,
+            stages,
+            l2_ahead,
+            trigger_lead: layout.trigger_lead,
+            foreseen: layout.foreseen_bytes.div_ceil(slabs * tile_rows * 128),
+            defer: layout.defer,
+            blocks: (problem.columns as u32).div_ceil(tile_rows) * split,
+            threads: 32 * (warps + u32::from(family != Family::Portable)),
+            shared: 1024 + bytes,
+            sums_offset: if sums_alias { 0 } else { stages * stage },
+            sums_alias,
+        })
+    }
+}
+
+/// Units of one warp read what is there; `wgmma` and the portable kernel all that they are made for.
+fn x_rows(problem: &Problem, family: Family, width: u32) -> u32 {
+    if family == Family::Warp { problem.rows as u32 } else { width }
+}
+
+/// Slabs lie where the swizzle begins anew, or one behind the other where one copy brings them all.
+fn x_pitch(problem: &Problem, family: Family, width: u32) -> u32 {
+    let bytes = x_rows(problem, family, width) * 128;
+    if problem.inner.is_multiple_of(SLAB as usize) { bytes } else { bytes.next_multiple_of(1024) }
+}
+
+fn stage_bytes_of(slabs: u32, tile_rows: u32, x_pitch: u32) -> u32 {
+    slabs * tile_rows * 128 + (slabs * x_pitch).next_multiple_of(1024)
+}
+
+/// The narrowest kernel for so many rows.
+fn width_of(rows: usize) -> u32 {
+    WIDTHS.into_iter().find(|width| rows <= *width as usize).unwrap_or(WIDTHS[3])
+}
+
+/// The layouts that may suit a problem on this device.
+pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
+    let width = width_of(problem.rows);
+    let warp = limits.is_hopper_or_later() && width <= 16 && !problem.invariant;
+    let family = match () {
+        () if warp => Family::Warp,
+        () if limits.has_wgmma() => Family::Wgmma,
+        () => Family::Portable,
+    };
+    let plain = Layout { family, tile_rows: 64, split: 1, k_groups: 1, stage_bytes: 16384, l2_ahead: 0, trigger_lead: AT_ONCE, foreseen_bytes: 65536, defer: false };
+    match family {
+        Family::Wgmma => {
+            let tiles = [64, 128, 192].into_iter().flat_map(|rows| [1, 2, 4, 8].map(|s| (rows, s)));
+            tiles.map(|(tile_rows, split)| Layout { tile_rows, split, ..plain }).collect()
+        }
+        Family::Warp | Family::Portable => {
+            let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
+            let shares = (1..=8).map(|waves| {
+                let share = (problem.columns as u32).div_ceil(limits.sms * waves);
+                share.next_multiple_of(grain).clamp(grain, 192)
+            });
+            let mut tiles: Vec<u32> = shares.chain([64]).collect();
+            tiles.dedup();
+            let layout = |(tile_rows, k_groups)| Layout { tile_rows, k_groups, ..plain };
+            let groups = |tile_rows| [8, 4, 2, 1].map(|k_groups| (tile_rows, k_groups));
+            tiles.into_iter().flat_map(groups).map(layout).collect()
+        }
+    }
+}
+
+impl Plan {
+    /// Estimated time, in bytes that the busiest multiprocessor moves.
+    fn cost(&self, limits: &DeviceLimits) -> f64 {
+        let weights = f64::from(self.tile_rows) * self.problem.inner as f64 * 2.0 / f64::from(self.split);
+        let xs = self.problem.rows as f64 * self.problem.inner as f64 * 2.0 / f64::from(self.split);
+        let waves = f64::from(self.blocks.div_ceil(limits.sms));
+        let idle = f64::from(MOST_WARPS) - f64::from(self.threads / 32);
+        waves * (weights + 0.5 * xs + 16384.0) + 8192.0 * f64::from(self.split) + 512.0 * idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn devices() -> [DeviceLimits; 3] {
+        let h200 = DeviceLimits::h200();
+        [
+            DeviceLimits { arch: 80, sms: 108, shared_per_block: 163 * 1024, ..h200.clone() },
+            DeviceLimits { arch: 120, sms: 170, shared_per_block: 99 * 1024, ..h200.clone() },
+            h200,
+        ]
+    }
+
+    /// What the kernels rely on.
+    fn check(plan: &Plan, limits: &DeviceLimits) {
+        let Problem { rows, columns, inner, ending, .. } = plan.problem;
+        let unit = if plan.family == Family::Wgmma { 64 } else { 16 };
+        assert!(rows <= plan.width as usize);
+        assert!((plan.blocks / plan.split * plan.tile_rows) as usize >= columns, "all columns");
+        assert!(plan.blocks.is_multiple_of(plan.split) && plan.split <= 8);
+        assert!(plan.row_groups * unit >= plan.tile_rows, "all rows of a tile");
+        assert!(plan.slabs.is_multiple_of(plan.k_groups) && plan.slabs <= 256);
+        assert!(plan.tile_rows <= 256 && plan.tile_rows.is_multiple_of(8 * plan.split));
+        assert!(ending != Ending::GateUp || plan.tile_rows.is_multiple_of(16 * plan.split));
+        assert!((1..=16).contains(&plan.stages) && plan.threads <= 416);
+        assert!(plan.stage_bytes().is_multiple_of(1024), "the swizzle begins at multiples of 1024");
+        assert!(plan.shared <= limits.shared_per_block - 1024 && plan.shared <= ROOM + 1024);
+        let rounds = (inner as u32).div_ceil(64).div_ceil(plan.split).div_ceil(plan.slabs);
+        assert!(plan.stages >= rounds.min(2), "one stage cannot be filled while it is read");
+        let sums = plan.k_groups * plan.tile_rows * (plan.width + 2) * 4;
+        assert!(plan.sums_offset + sums <= plan.shared - 1024);
+        let stages = plan.stages * plan.stage_bytes();
+        assert!(plan.sums_alias || plan.sums_offset >= stages, "nothing lies over the sums");
+        assert!(stages <= plan.shared - 1024);
+        assert!(plan.family == Family::Wgmma || plan.split == 1 || plan.family == Family::Warp);
+    }
+
+    proptest! {
+        #[test]
+        fn every_plan_is_one_that_the_kernels_can_do(
+            rows in 1usize..=64, columns in 1usize..20000, slices in 1usize..2000,
+            ending in 0usize..4, invariant: bool, device in 0usize..3,
+        ) {
+            let ending = [Ending::Plain, Ending::Residual, Ending::GateUp, Ending::Logits][ending];
+            let columns = if ending == Ending::GateUp { columns * 16 } else { columns };
+            let problem = Problem { rows, columns, inner: slices * 8, ending, invariant };
+            let limits = &devices()[device];
+            check(&Plan::new(&problem, limits).unwrap(), limits);
+            for layout in layouts(&problem, limits) {
+                if let Some(plan) = Plan::laid_out(&problem, limits, &layout) {
+                    check(&plan, limits);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_invariant_plan_sums_in_one_order() {
+        let limits = DeviceLimits::h200();
+        for (columns, inner) in [(4096, 4096), (6144, 1024), (1024, 3072), (151_936, 4096)] {
+            let plan = |rows| {
+                let ending = Ending::Plain;
+                let problem = Problem { rows, columns, inner, ending, invariant: true };
+                Plan::new(&problem, &limits).unwrap()
+            };
+            let order = |plan: &Plan| (plan.family, plan.tile_rows, plan.split, plan.k_groups);
+            let first = order(&plan(1));
+            assert!((2..=64).all(|rows| order(&plan(rows)) == first), "{columns} x {inner}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_named() {
+        let problem = |rows, columns, inner, ending| {
+            let problem = Problem { rows, columns, inner, ending, invariant: false };
+            Plan::new(&problem, &DeviceLimits::h200()).unwrap_err().to_string()
+        };
+        assert!(problem(65, 64, 64, Ending::Plain).contains("at most 64 rows"));
+        assert!(problem(1, 64, 68, Ending::Plain).contains("a multiple of 8"));
+        assert!(problem(1, 24, 64, Ending::GateUp).contains("groups of 8"));
+        assert!(problem(1, 0, 64, Ending::Plain).contains("not empty"));
+    }
+}

@@ -1,0 +1,410 @@
+// skinny_hopper.cu   y[m,n] = ending(sum_k x[m,k] * W[n,k]): few rows of x against all of W, the products of decoding
+// shapes    W [n, k] bf16 row-major; x [m, k] bf16, row stride in elements, 1 <= m <= NB; the endings: endings.cuh
+// mapping   a tile of `tile_rows` rows of W for each cluster of `split` blocks, K shared out among the blocks. One warp
+//           asks the copy engine for stages of `slabs` slabs (64 elements of K of all the tile's rows, and of x), the
+//           others multiply: units of 64 rows (a warpgroup, wgmma with W as the A operand) or of 16 (a warp,
+//           mma.m16n8k16), `row_groups` side by side, `k_groups` sharing the slabs of each stage. All partial sums meet in
+//           the shared memory of the block that finishes the row.
+// overlap   the first stages of W are asked for before the previous kernel has ended; x, h and the norm's sums after
+// numerics  f32 accumulation; a row's sum runs over its unit's slabs in order, then over the units in order. None of
+//           it depends on the other rows of x; the order depends on tile_rows, split, k_groups and slabs alone
+// bound     memory: 2*n*k bytes at 4.70 TB/s (H200): 6144 x 4096 10.7 us, 24576 x 4096 42.8 us, 151936 x 4096 265 us
+// limits    k % 8 == 0, x and W aligned to 16 bytes, x_stride % 8 == 0, m <= 64; GATE_UP n % 16 == 0; m == 0 returns on
+//           the host
+#include "endings.cuh"
+
+#ifdef SKINNY_TRACE
+#define TRACE(what) if (lane == 0 && blockIdx.x < 256) { uint64_t now_; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_)); if (p.padding_trace) reinterpret_cast<uint64_t*>(p.padding_trace)[blockIdx.x * 8 + what] = now_; }
+#else
+#define TRACE(what)
+#endif
+
+#if TM_HOPPER
+
+// --- copies and clusters beyond common.cuh ---
+
+__device__ __forceinline__ void tensor_copy_3d(uint32_t shared, const void* map, int x, int y, int z, uint32_t barrier,
+                                               uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared),
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
+        : "memory");
+}
+
+__device__ __forceinline__ void tensor_prefetch_2d(const void* map, int x, int y) {
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
+}
+
+__device__ __forceinline__ void tensor_prefetch_3d(const void* map, int x, int y, int z) {
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+
+// The address in the cluster of `shared` (an address of this block) in the block of `rank`.
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t rank) {
+    uint32_t address;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+    return address;
+}
+
+// Two floats into a block of the cluster, whose barrier counts the bytes.
+__device__ __forceinline__ void send(uint32_t remote, float a, float b, uint32_t remote_barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(remote), "f"(a),
+                 "f"(b), "r"(remote_barrier)
+                 : "memory");
+}
+
+// mbarrier_wait for what other blocks of the cluster have sent.
+__device__ __forceinline__ void cluster_barrier_wait(uint32_t barrier, uint32_t parity) {
+    uint32_t done = 0;
+    for (uint32_t tries = 0; !done; ++tries) {
+        asm volatile(
+            "{\n .reg .pred p;\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+            " selp.u32 %0, 1, 0, p;\n}"
+            : "=r"(done)
+            : "r"(barrier), "r"(parity)
+            : "memory");
+        if (tries > (1u << 24)) __trap();
+    }
+}
+
+__device__ __forceinline__ void named_barrier(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
+
+// --- the unit's product ---
+
+#if TM_WGMMA
+#define ACC4(at) "+f"(acc[at]), "+f"(acc[at + 1]), "+f"(acc[at + 2]), "+f"(acc[at + 3])
+
+// acc[64 rows of W x NB tokens] += W[64, 16] * x[NB, 16]^T
+template <int NB>
+__device__ __forceinline__ void wgmma_k16(float (&acc)[NB / 2], uint64_t weight, uint64_t x) {
+    static_assert(NB == 8 || NB == 16 || NB == 32 || NB == 64, "");
+    if constexpr (NB == 8) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 0, 0;"
+                     : ACC4(0)
+                     : "l"(weight), "l"(x));
+    } else if constexpr (NB == 16) {
+        asm volatile(
+            "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7}, %8, %9, 1, 1, 1, 0, 0;"
+            : ACC4(0), ACC4(4)
+            : "l"(weight), "l"(x));
+    } else if constexpr (NB == 32) {
+        asm volatile(
+            "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+            "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, 1, 1, 1, 0, 0;"
+            : ACC4(0), ACC4(4), ACC4(8), ACC4(12)
+            : "l"(weight), "l"(x));
+    } else {
+        asm volatile(
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+            "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+            "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, 1, 1, 1, 0, 0;"
+            : ACC4(0), ACC4(4), ACC4(8), ACC4(12), ACC4(16), ACC4(20), ACC4(24), ACC4(28)
+            : "l"(weight), "l"(x));
+    }
+}
+#endif
+
+// Multiplies this unit's slabs of one stage.
+template <int NB, bool WGMMA>
+__device__ __forceinline__ void multiply(const SkinnyParams& p, const Units& u, float (&acc)[NB / 2], uint32_t weights,
+                                         uint32_t xs, uint32_t present, uint32_t lane) {
+#if TM_WGMMA
+    if constexpr (WGMMA) {
+        wgmma_fence();
+        for (uint32_t slab = u.k_group; slab < present; slab += p.k_groups) {
+            uint64_t weight = wgmma_descriptor(weights + slab * p.tile_rows * 128 + u.row_group * 64 * 128);
+            uint64_t x = wgmma_descriptor(xs + slab * p.x_pitch);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) wgmma_k16<NB>(acc, weight + 2 * k, x + 2 * k);
+        }
+        wgmma_commit();
+        if (p.flags & SKINNY_DEFER) {
+            wgmma_wait<1>();
+        } else {
+            wgmma_wait<0>();
+        }
+    }
+#endif
+    if constexpr (!WGMMA) {
+        for (uint32_t slab = u.k_group; slab < present; slab += p.k_groups) {
+            slab_mma<NB>(acc, weights + slab * p.tile_rows * 128, xs + slab * p.x_pitch, u.first_row, p.tile_rows, p.x_rows,
+                         lane);
+        }
+    }
+}
+
+// --- the kernel ---
+
+// Where this block works and where its things lie in shared memory.
+struct Block {
+    uint32_t rank;        // in the cluster
+    uint32_t tile_row;    // first row of W of the tile
+    uint32_t first_slab;  // of this block's part of K
+    uint32_t slab_count;  // may be 0
+    uint32_t rounds;      // stages filled in all
+    uint32_t base;        // of dynamic shared memory, aligned to 1024
+    uint32_t full, empty; // barriers, SKINNY_MAX_STAGES each
+    uint32_t arrived;     // barrier of the sums that the cluster sends
+    __device__ __forceinline__ uint32_t stage(const SkinnyParams& p, uint32_t slot) const {
+        return base + slot * p.stage_bytes;
+    }
+};
+
+__device__ __forceinline__ Block block_of(const SkinnyParams& p, uint32_t base, uint32_t barriers) {
+    Block b;
+    b.rank = blockIdx.x % p.split;
+    b.tile_row = blockIdx.x / p.split * p.tile_rows;
+    uint32_t total = (p.k + SLAB - 1) / SLAB, each = (total + p.split - 1) / p.split;
+    b.first_slab = min(b.rank * each, total);
+    b.slab_count = min(b.first_slab + each, total) - b.first_slab;
+    b.rounds = (b.slab_count + p.slabs - 1) / p.slabs;
+    b.base = base;
+    b.full = barriers;
+    b.empty = barriers + 8 * SKINNY_MAX_STAGES;
+    b.arrived = barriers + 16 * SKINNY_MAX_STAGES;
+    return b;
+}
+
+// The warp (its first lane) that asks the copy engine for everything.
+struct Producer {
+    const SkinnyParams& p;
+    const Block& b;
+    uint64_t once, again;  // cache policies
+
+    __device__ __forceinline__ bool boxes_3d() const { return p.flags & SKINNY_BOXES_3D; }
+
+    // Slabs that the copies of a round bring.
+    __device__ __forceinline__ uint32_t brought(uint32_t round) const {
+        return boxes_3d() ? p.slabs : min(p.slabs, b.slab_count - round * p.slabs);
+    }
+
+    // Announces a round's bytes, of W and x at once, and asks for W.
+    __device__ __forceinline__ void ask_weights(uint32_t round, uint32_t slot) const {
+        uint32_t barrier = b.full + 8 * slot, at = b.stage(p, slot);
+        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
+        mbarrier_arrive_expect(barrier, count * (p.tile_rows + p.x_rows) * 128);
+        if (boxes_3d()) {
+            tensor_copy_3d(at, &p.weight_map, 0, b.tile_row, slab, barrier, once);
+        } else {
+            for (uint32_t i = 0; i < count; ++i)
+                tensor_copy_2d(at + i * p.tile_rows * 128, &p.weight_map, (slab + i) * SLAB, b.tile_row, barrier, once);
+        }
+    }
+
+    __device__ __forceinline__ void ask_x(uint32_t round, uint32_t slot) const {
+        uint32_t barrier = b.full + 8 * slot, at = b.stage(p, slot) + p.slabs * p.tile_rows * 128;
+        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
+        if (boxes_3d()) {
+            tensor_copy_3d(at, &p.x_map, 0, 0, slab, barrier, again);
+        } else {
+            for (uint32_t i = 0; i < count; ++i)
+                tensor_copy_2d(at + i * p.x_pitch, &p.x_map, (slab + i) * SLAB, 0, barrier, again);
+        }
+    }
+
+    // Asks for a round's W into L2.
+    __device__ __forceinline__ void foresee(uint32_t round) const {
+        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
+        if (boxes_3d()) {
+            tensor_prefetch_3d(&p.weight_map, 0, b.tile_row, slab);
+        } else {
+            for (uint32_t i = 0; i < count; ++i) tensor_prefetch_2d(&p.weight_map, (slab + i) * SLAB, b.tile_row);
+        }
+    }
+
+    // Lets the next kernel start once as many rounds are asked for as leave `trigger_lead` to go. Not earlier: what it asks
+    // for would be served before our last rounds, and nothing would be left for the memory to do while we finish.
+    __device__ __forceinline__ void trigger(uint32_t asked) const {
+        if (p.trigger_lead == SKINNY_AT_ONCE) return;
+        uint32_t due = b.rounds > p.trigger_lead ? b.rounds - p.trigger_lead : 0, first = min(p.stages, b.rounds);
+        if (asked == max(due, first)) pdl_launch();
+    }
+
+    // Asks into L2 for what the next product will want when it starts.
+    __device__ __forceinline__ void foresee_next() const {
+        if (p.next_count == 0) return;
+        for (uint32_t block = blockIdx.x; block < p.next_blocks; block += gridDim.x) {
+            uint32_t row = block / p.next_split * p.next_tile_rows, from = block % p.next_split * p.next_each;
+            for (uint32_t i = 0; i < p.next_count && p.next_first + i * p.next_slabs < p.next_each; ++i)
+                tensor_prefetch_3d(&p.next_map, 0, row, from + p.next_first + i * p.next_slabs);
+        }
+    }
+
+    // What does not depend on earlier kernels.
+    __device__ __forceinline__ void before_wait() const {
+        uint32_t first = min(p.stages, b.rounds);
+        for (uint32_t round = 0; round < first; ++round) ask_weights(round, round);
+        trigger(first);
+        for (uint32_t round = first; round < min(first + p.l2_ahead, b.rounds); ++round) foresee(round);
+    }
+
+    __device__ __forceinline__ void after_wait() const {
+        uint32_t first = min(p.stages, b.rounds);
+        for (uint32_t round = 0; round < first; ++round) ask_x(round, round);
+        uint32_t slot = 0, parity = 0;
+        for (uint32_t round = first; round < b.rounds; ++round) {
+            mbarrier_wait(b.empty + 8 * slot, parity);
+            ask_weights(round, slot);
+            ask_x(round, slot);
+            trigger(round + 1);
+            if (++slot == p.stages) slot = 0, parity ^= 1;
+        }
+        foresee_next();
+    }
+};
+
+// Sends this warp's sums to the blocks of the cluster that finish their rows.
+template <int NB>
+__device__ __forceinline__ void send_sums(const SkinnyParams& p, const Block& b, const Units& u, const float (&acc)[NB / 2],
+                                          uint32_t rows, uint32_t lane) {
+    uint32_t source = b.rank * p.k_groups + u.k_group;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        uint32_t row = u.first_row + half * 8 + lane / 4;
+        if (row >= p.tile_rows) continue;
+        uint32_t owner = row / rows;
+        uint32_t at = b.base + p.sums_offset + ((source * rows + row - owner * rows) * sums_stride<NB>() + lane % 4 * 2) * 4;
+        at = cluster_address(at, owner);
+        uint32_t barrier = cluster_address(b.arrived, owner);
+#pragma unroll
+        for (int j = 0; j < NB / 8; ++j) send(at + j * 32, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1], barrier);
+    }
+}
+
+template <int NB, Ending ENDING, bool WGMMA>
+__device__ __forceinline__ void skinny(const SkinnyParams& p) {
+    extern __shared__ uint8_t raw[];
+    __shared__ alignas(8) uint64_t barriers[2 * SKINNY_MAX_STAGES + 1];
+    __shared__ float row_scale[NB];
+    if (p.trigger_lead == SKINNY_AT_ONCE) pdl_launch();
+    uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // uniform, and the compiler sees it: wgmma wants that
+    uint32_t lane = threadIdx.x % 32, multipliers = blockDim.x / 32 - 1;
+    uint32_t raw_base = shared_address(raw), base = (raw_base + 1023) & ~1023u;
+    Block b = block_of(p, base, shared_address(barriers));
+    uint32_t rows = p.tile_rows / p.split;
+    bool alias = p.flags & SKINNY_SUMS_ALIAS;
+
+    Producer producer{p, b, 0, 0};
+    if (warp == multipliers) {
+        if (lane == 0) {
+            for (uint32_t i = 0; i < p.stages; ++i) {
+                mbarrier_init(b.full + 8 * i, 1);
+                mbarrier_init(b.empty + 8 * i, multipliers);
+            }
+            mbarrier_init(b.arrived, 1);
+            mbarrier_init_fence();
+            mbarrier_arrive_expect(b.arrived, p.split > 1 ? p.split * p.k_groups * rows * NB * 4 : 0);
+            tensor_prefetch_map(&p.x_map);
+            producer.once = policy_evict_first();
+            producer.again = policy_evict_last();
+            TRACE(0)
+            producer.before_wait();
+        }
+        __syncwarp();
+    }
+    __syncthreads();
+    if (p.split > 1 && !alias) cluster_arrive();
+
+    if (warp == multipliers) {
+        if (lane == 0) {
+            pdl_wait();
+            TRACE(1)
+            producer.after_wait();
+            TRACE(2)
+        }
+        __syncwarp();
+        if (p.split > 1) {
+            if (alias) cluster_arrive();
+            cluster_wait();
+        }
+        return;
+    }
+
+    pdl_wait();
+    scale_rows(p, row_scale, warp, multipliers, lane);
+    uint32_t first_row = b.tile_row + b.rank * rows;
+    float before[RESIDUAL_BATCH];
+    if (ENDING == RESIDUAL) ask_residual(p, ResidualWalk(p.m, rows, warp, multipliers, lane), first_row, rows, 0, before);
+
+    Units u = units_of<WGMMA>(p, warp);
+    float acc[NB / 2];
+#pragma unroll
+    for (int i = 0; i < NB / 2; ++i) acc[i] = 0.f;
+    uint32_t slot = 0, parity = 0;
+    for (uint32_t round = 0; round < b.rounds; ++round) {
+        mbarrier_wait(b.full + 8 * slot, parity);
+        if (warp == 0 && round == 0) { TRACE(3) }
+        if (warp == 0 && round + 1 == b.rounds) { TRACE(4) }
+        uint32_t weights = b.stage(p, slot), present = min(p.slabs, b.slab_count - round * p.slabs);
+        multiply<NB, WGMMA>(p, u, acc, weights, weights + p.slabs * p.tile_rows * 128, present, lane);
+        __syncwarp();
+        if (WGMMA && (p.flags & SKINNY_DEFER)) {
+            if (lane == 0 && round > 0) mbarrier_arrive(b.empty + 8 * ((slot == 0 ? p.stages : slot) - 1));
+        } else {
+            if (lane == 0) mbarrier_arrive(b.empty + 8 * slot);
+        }
+        if (++slot == p.stages) slot = 0, parity ^= 1;
+    }
+#if TM_WGMMA
+    if (WGMMA) wgmma_wait<0>();
+#endif
+
+    __syncwarp();
+    if (p.split > 1) {
+        if (alias) cluster_arrive();
+        cluster_wait();
+        send_sums<NB>(p, b, u, acc, rows, lane);
+        cluster_barrier_wait(b.arrived, 0);
+    } else {
+        if (alias) named_barrier(multipliers * 32);
+        keep_sums<NB>(base + p.sums_offset, u.k_group, u, acc, rows, p.tile_rows, lane);
+    }
+    named_barrier(multipliers * 32);
+
+    Finish f;
+    f.sums = reinterpret_cast<const float*>(raw + (base - raw_base) + p.sums_offset);
+    f.row_scale = row_scale;
+    f.sources = p.split * p.k_groups;
+    f.rows = rows;
+    f.first_row = first_row;
+    f.warp = warp;
+    f.warps = multipliers;
+    f.lane = lane;
+    if (warp == 0) { TRACE(5) }
+    finish<NB, ENDING>(p, f, before);
+    if (warp == 0) { TRACE(6) }
+}
+
+#endif  // TM_HOPPER
+
+// --- entries: skinny_<units>_<NB>_<ending> ---
+
+#if TM_HOPPER
+#define SKINNY_BODY(nb, ending, wgmma) skinny<nb, ending, wgmma>(p)
+#else
+#define SKINNY_BODY(nb, ending, wgmma)
+#endif
+#if TM_WGMMA
+#define SKINNY_WGMMA_BODY(nb, ending) skinny<nb, ending, true>(p)
+#else
+#define SKINNY_WGMMA_BODY(nb, ending)
+#endif
+
+// Two blocks of consecutive kernels share an SM: at most 12 multiplying warps and 72 registers.
+#define SKINNY_WARP(nb, name, ending)                                                                              \
+    extern "C" __global__ void __launch_bounds__(416, 2) skinny_warp_##nb##_##name(const __grid_constant__ SkinnyParams p) { \
+        SKINNY_BODY(nb, ending, false);                                                                            \
+    }
+#define SKINNY_WGMMA(nb, name, ending)                                                                              \
+    extern "C" __global__ void __launch_bounds__(416, 2) skinny_wgmma_##nb##_##name(const __grid_constant__ SkinnyParams p) { \
+        SKINNY_WGMMA_BODY(nb, ending);                                                                              \
+    }
+
+SKINNY_ENDINGS(SKINNY_WARP, 8)
+SKINNY_ENDINGS(SKINNY_WARP, 16)
+SKINNY_ENDINGS(SKINNY_WGMMA, 8)
+SKINNY_ENDINGS(SKINNY_WGMMA, 16)
+SKINNY_ENDINGS(SKINNY_WGMMA, 32)
+SKINNY_ENDINGS(SKINNY_WGMMA, 64)
