@@ -63,7 +63,11 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
     let lowered = lower(&semantic, kv_format);
     let max_blocks = plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
     let sequences = options.max_step_sequences;
-    let sizes = decode_buckets(sequences.min(options.max_step_tokens));
+    // Batch-invariant rows go another way, whatever their number.
+    let sizes = match invariant {
+        true => Vec::new(),
+        false => decode_buckets(sequences.min(options.max_step_tokens)),
+    };
     let shape = Shape {
         groups: spec.kv_groups.len(),
         ropes: lowered.ropes.len(),

@@ -154,8 +154,9 @@ impl Executor {
             let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
             self.kv.copy_block(&self.stream, copy.group as usize, from, to)?;
         }
-        let decodes =
-            batch.embeddings.is_empty() && batch.runs.iter().all(|run| run.rows.len() == 1);
+        let decodes = !self.invariant
+            && batch.embeddings.is_empty()
+            && batch.runs.iter().all(|run| run.rows.len() == 1);
         let fits = batch.outputs.len() <= batch.runs.len();
         let bucket = self.bucket(batch.runs.len()).filter(|_| decodes && fits);
         let (layout, places) = match bucket {

@@ -316,7 +316,6 @@ impl Ending<'_> {
                 softcap: head.softcap,
                 best: None,
             },
-            following: None,
         };
         Ok(self.ops.skinny.launch(self.stream, plan, args)?)
     }

@@ -61,7 +61,9 @@ pub fn mixed(
     limits: &DeviceLimits,
     block: &mut Block<'_>,
 ) -> Result<AttentionWork, WorkError> {
-    let decoding = batch.runs.iter().filter(|run| run.rows.len() == 1).count();
+    // One kernel for every row is what makes a row's bits its own: a prompt's token and a decoded one alike.
+    let decodes = |rows: usize| rows == 1 && !invariant;
+    let decoding = batch.runs.iter().filter(|run| decodes(run.rows.len())).count();
     let mut work = AttentionWork::default();
     if decoding > 0 {
         let plan =
@@ -74,7 +76,7 @@ pub fn mixed(
         .runs
         .iter()
         .enumerate()
-        .filter(|(_, run)| run.rows.len() > 1)
+        .filter(|(_, run)| !decodes(run.rows.len()))
         .map(|(index, run)| attention_prefill::Run {
             row: run.rows.start,
             rows: run.rows.len() as u32,

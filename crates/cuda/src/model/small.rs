@@ -27,7 +27,7 @@ use crate::{
         Unsupported, attention_decode, embed,
         rows::{Handover, Next},
         skinny::{
-            Args, Ending, Following, MOST_ROWS, NextX, Output, Plan, Problem, RowNorm,
+            Args, Ending, MOST_ROWS, NextX, Output, Plan, Problem, RowNorm,
         },
     },
     weights::{Matrix, Vector},
@@ -167,7 +167,6 @@ impl Forward<'_> {
         let weights = &decoder.weights.parts.layers[index];
         let own = &plans.layers[index];
         let output = Output::Plain { y: buffers.qkv.view_mut() };
-        let following = Some((&own.output, weights.output));
         let norm = Some(self.row_norm(sums, &buffers.partials));
         self.small(
             &own.qkv,
@@ -175,7 +174,6 @@ impl Forward<'_> {
             buffers.x.view(),
             norm,
             output,
-            following,
         )?;
         self.attend(index, layer, buffers, kv, scratch)?;
         let norm = decoder.ff_pre_norm(index).ok_or_else(no_norm)?;
@@ -189,9 +187,8 @@ impl Forward<'_> {
                 stride: MOST_PARTIALS,
             }),
         };
-        let following = Some((&own.gate_up, weights.gate_up));
         let matrix = (weights.output, weights.output_bias);
-        self.small(&own.output, matrix, buffers.mixed.view(), None, output, following)?;
+        self.small(&own.output, matrix, buffers.mixed.view(), None, output)?;
         Ok(Sums { count: own.output.partials(), eps: norm.eps })
     }
 
@@ -210,16 +207,12 @@ impl Forward<'_> {
             Output::GateUp { a: buffers.inner.view_mut(), function: layer.mlp().activation };
         let norm = Some(self.row_norm(sums, &buffers.partials));
         let matrix = (weights.gate_up, weights.gate_up_bias);
-        let following = Some((&own.down, weights.down));
-        self.small(&own.gate_up, matrix, buffers.x.view(), norm, output, following)?;
+        self.small(&own.gate_up, matrix, buffers.x.view(), norm, output)?;
         let is_last = index + 1 == decoder.layers.len();
         let norm = match is_last {
             true => None,
             false => Some(decoder.mixer_pre_norm(index + 1).ok_or_else(no_norm)?),
         };
-        let following = (!is_last).then(|| {
-            (&plans.layers[index + 1].qkv, decoder.weights.parts.layers[index + 1].qkv)
-        });
         let output = Output::Residual {
             h: buffers.h.view_mut(),
             scale: layer.spec.residual_scale,
@@ -231,7 +224,7 @@ impl Forward<'_> {
             }),
         };
         let matrix = (weights.down, weights.down_bias);
-        self.small(&own.down, matrix, buffers.inner.view(), None, output, following)?;
+        self.small(&own.down, matrix, buffers.inner.view(), None, output)?;
         Ok(Sums { count: own.down.partials(), eps: norm.map_or(0.0, |norm| norm.eps) })
     }
 
@@ -256,7 +249,6 @@ impl Forward<'_> {
         x: View<'_, bf16>,
         norm: Option<RowNorm<'_>>,
         output: Output<'_>,
-        following: Option<(&Plan, Matrix)>,
     ) -> Result<(), ForwardError> {
         let args = Args {
             x,
@@ -265,10 +257,6 @@ impl Forward<'_> {
             bias: bias.map(|bias| self.decoder.vector(bias)),
             norm,
             output,
-            following: following.map(|(plan, matrix)| Following {
-                plan,
-                weight: self.decoder.matrix(matrix),
-            }),
         };
         Ok(self.ops.skinny.launch(self.stream, plan, args)?)
     }

@@ -21,9 +21,6 @@ static PORTABLE: Image = image!("skinny_portable");
 const SLAB: u32 = 64;
 /// The most rows of `x`.
 pub const MOST_ROWS: usize = 64;
-const BOXES_3D: u32 = 1;
-const SUMS_ALIAS: u32 = 2;
-const DEFER: u32 = 4;
 
 /// What becomes of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,16 +124,6 @@ pub enum Output<'a> {
     },
 }
 
-/// The product that will run next, or nearly so: what its blocks cannot ask for by themselves before this one has ended is
-/// brought into the second-level cache meanwhile, since the memory has nothing else to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Following<'a> {
-    /// How it will run.
-    pub plan: &'a Plan,
-    /// Its weight.
-    pub weight: View<'a, bf16>,
-}
-
 /// The memory of one launch.
 #[derive(Debug)]
 pub struct Args<'a> {
@@ -152,8 +139,6 @@ pub struct Args<'a> {
     pub norm: Option<RowNorm<'a>>,
     /// What becomes of the sums.
     pub output: Output<'a>,
-    /// The next product.
-    pub following: Option<Following<'a>>,
 }
 
 /// Mirrors `SkinnyParams` in `skinny/endings.cuh`.
@@ -161,7 +146,6 @@ pub struct Args<'a> {
 #[repr(C)]
 struct Params {
     weight_map: TensorMap,
-    next_map: TensorMap,
     x_map: TensorMap,
     weight: u64,
     x: u64,
@@ -187,9 +171,8 @@ struct Params {
     k_groups: u32,
     slabs: u32,
     stages: u32,
-    l2_ahead: u32,
     sums_offset: u32,
-    flags: u32,
+    boxes_3d: u32,
     row_partials_count: u32,
     row_partials_stride: u32,
     partials_out_stride: u32,
@@ -203,16 +186,10 @@ struct Params {
     x_pitch: u32,
     stage_bytes: u32,
     trigger_lead: u32,
-    next_blocks: u32,
-    next_split: u32,
-    next_tile_rows: u32,
-    next_slabs: u32,
-    next_each: u32,
-    next_first: u32,
-    next_count: u32,
-    padding: [u32; 2],
+    h_offset: u32,
+    padding: [u32; 9],
 }
-const _: () = assert!(size_of::<Params>() == 640);
+const _: () = assert!(size_of::<Params>() == 512);
 
 /// The kernels.
 #[derive(Clone, Debug)]
@@ -251,9 +228,12 @@ impl Skinny {
             return Ok(());
         }
         let kernels = self.kernels[plan.family as usize].get(plan.width_index());
-        let kernel = kernels.map(|endings| &endings[plan.problem.ending as usize]).ok_or_else(|| {
-            DriverError::Invalid(format!("skinny: {plan:?} is for another device than this one"))
-        })?;
+        let kernel =
+            kernels.map(|endings| &endings[plan.problem.ending as usize]).ok_or_else(|| {
+                DriverError::Invalid(format!(
+                    "skinny: {plan:?} is for another device than this one"
+                ))
+            })?;
         let params = params(plan, args)?;
         let shape = Shape {
             grid: [plan.blocks, 1, 1],
@@ -271,7 +251,10 @@ impl Skinny {
 fn check(plan: &Plan, args: &Args<'_>) -> Result<(), DriverError> {
     let Problem { rows, columns, inner, ending, .. } = plan.problem;
     let partials = plan.partials();
-    let strided = |width: usize, stride: usize| rows.saturating_sub(1) * stride + width;
+    let strided = |width: usize, stride: usize| match rows {
+        0 => 0,
+        rows => (rows - 1) * stride + width,
+    };
     let lengths = Lengths::of("skinny")
         .at_least("x", args.x.len(), strided(inner, args.x_stride))
         .at_least("weight", args.weight.len(), columns * inner)
@@ -282,13 +265,6 @@ fn check(plan: &Plan, args: &Args<'_>) -> Result<(), DriverError> {
         .require((args.x.address() | args.weight.address()).is_multiple_of(16), || {
             "x and the weight must be aligned to 16 bytes".to_owned()
         });
-    let lengths = match &args.following {
-        None => lengths,
-        Some(next) => {
-            let Problem { columns, inner, .. } = next.plan.problem;
-            lengths.at_least("following weight", next.weight.len(), columns * inner)
-        }
-    };
     let lengths = match &args.norm {
         None => lengths,
         Some(norm) => lengths
@@ -345,15 +321,12 @@ fn params(plan: &Plan, args: Args<'_>) -> Result<Params, DriverError> {
         k_groups: plan.k_groups,
         slabs: plan.slabs,
         stages: plan.stages,
-        l2_ahead: plan.l2_ahead,
-        sums_offset: plan.sums_offset,
+        boxes_3d: u32::from(plan.boxes_3d()),
+        h_offset: plan.h_offset,
         x_rows: plan.x_rows(),
         x_pitch: plan.x_pitch(),
         stage_bytes: plan.stage_bytes(),
         trigger_lead: plan.trigger_lead,
-        flags: BOXES_3D * u32::from(plan.boxes_3d())
-            + SUMS_ALIAS * u32::from(plan.sums_alias)
-            + DEFER * u32::from(plan.defer),
         residual_scale: 1.0,
         logit_scale: 1.0,
         ..Params::zeroed()
@@ -362,18 +335,6 @@ fn params(plan: &Plan, args: Args<'_>) -> Result<Params, DriverError> {
         let stride = args.x_stride;
         params.weight_map = map(plan, args.weight.address(), columns, inner, plan.tile_rows)?;
         params.x_map = map(plan, args.x.address(), rows, stride, plan.x_rows())?;
-    }
-    if let Some(next) = args.following.filter(|next| plan.can_foresee(next.plan)) {
-        let Problem { columns, inner, .. } = next.plan.problem;
-        let address = next.weight.address();
-        params.next_map = map(next.plan, address, columns, inner, next.plan.tile_rows)?;
-        params.next_blocks = next.plan.blocks;
-        params.next_split = next.plan.split;
-        params.next_tile_rows = next.plan.tile_rows;
-        params.next_slabs = next.plan.slabs;
-        params.next_each = next.plan.slabs_each();
-        params.next_first = next.plan.stages * next.plan.slabs;
-        params.next_count = next.plan.foreseen;
     }
     if let Some(norm) = args.norm {
         params.row_partials = norm.partials.address();

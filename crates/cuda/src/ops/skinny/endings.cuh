@@ -8,8 +8,7 @@ struct alignas(64) TensorMapParam {
 
 // Mirrored by `Params` in skinny.rs.
 struct alignas(64) SkinnyParams {
-    TensorMapParam weight_map;  // [n, k] bf16, boxes of 64 x tile_rows, or 64 x tile_rows x slabs when weight_3d
-    TensorMapParam next_map;    // the next product's W, when next_count > 0
+    TensorMapParam weight_map;  // [n, k] bf16, boxes of 64 x tile_rows, or 64 x tile_rows x slabs with boxes_3d
     TensorMapParam x_map;       // [m, k] bf16, boxes of 64 x NB (x slabs)
     uint64_t weight, x;         // the same operands by address (the portable kernel reads them so)
     uint64_t x_stride;          // elements
@@ -32,9 +31,8 @@ struct alignas(64) SkinnyParams {
     uint32_t k_groups;        // units that share the slabs of a stage
     uint32_t slabs;           // slabs (64 elements of K) in a stage; a multiple of k_groups
     uint32_t stages;          // <= SKINNY_MAX_STAGES
-    uint32_t l2_ahead;        // stages asked into L2 behind those asked into shared memory, before the wait
     uint32_t sums_offset;     // where the partial sums wait, bytes from the aligned start of dynamic shared memory
-    uint32_t flags;           // SKINNY_*
+    uint32_t boxes_3d;        // one copy brings all slabs of a stage (k % 64 == 0)
     uint32_t row_partials_count, row_partials_stride;
     uint32_t partials_out_stride;
     uint32_t activation;      // 0 silu, 1 gelu by tanh, 2 gelu by erf
@@ -44,23 +42,16 @@ struct alignas(64) SkinnyParams {
     uint32_t x_pitch;         // bytes between two slabs of x
     uint32_t stage_bytes;     // of W and x, a multiple of 1024
     uint32_t trigger_lead;    // rounds before the last one at which the next kernel may start; SKINNY_AT_ONCE: at the start
+    uint32_t h_offset;        // where the residual ending keeps h [m, rows], bytes from the aligned start
 #ifdef SKINNY_TRACE
-    uint64_t padding_trace;
+    uint64_t trace;
 #endif
-    // What the next product's blocks will want after what they ask for by themselves: brought into L2 while this one ends.
-    uint32_t next_blocks, next_split, next_tile_rows, next_slabs;
-    uint32_t next_each;       // slabs of K of each block
-    uint32_t next_first;      // slabs that they have asked for themselves
-    uint32_t next_count;      // copies of next_slabs slabs
 };
 #ifndef SKINNY_TRACE
-static_assert(sizeof(SkinnyParams) == 640, "mirrored in skinny.rs");
+static_assert(sizeof(SkinnyParams) == 512, "mirrored in skinny.rs");
 #endif
 
 constexpr int SKINNY_MAX_STAGES = 16;
-constexpr uint32_t SKINNY_BOXES_3D = 1;    // one copy brings all slabs of a stage (k % 64 == 0)
-constexpr uint32_t SKINNY_SUMS_ALIAS = 2;  // the sums lie over the stages: nobody writes them before all have read
-constexpr uint32_t SKINNY_DEFER = 4;       // a stage of wgmma is given back one round later
 constexpr uint32_t SKINNY_AT_ONCE = 0xffffffffu;
 constexpr int SLAB = 64;                   // elements of K in a row of a slab: 128 bytes, the span of the swizzle
 
@@ -114,54 +105,107 @@ __device__ __forceinline__ Units units_of(const SkinnyParams& p, uint32_t warp) 
     return u;
 }
 
-// --- the endings ---
+// --- the sums in shared memory ---
 
-// Floats between two rows of W in the waiting sums: even for 8-byte stores, 2 mod 32 against bank conflicts.
-template <int NB>
-__host__ __device__ constexpr uint32_t sums_stride() {
-    return NB + 2;
-}
+// Floats between two tokens' sums: 4 mod 16, so that fragments are stored, and rows read, without bank conflicts.
+__host__ __device__ constexpr uint32_t sums_pitch(uint32_t tile_rows) { return tile_rows + (tile_rows % 16 ? 12 : 4); }
 
-// Puts this warp's sums into this block's shared memory, where the finishing warps will find them.
+// Puts this warp's sums into its block's shared memory: [k_group][token][row of the tile].
 template <int NB>
-__device__ __forceinline__ void keep_sums(uint32_t sums, uint32_t source, const Units& u, const float (&acc)[NB / 2],
-                                          uint32_t rows, uint32_t tile_rows, uint32_t lane) {
+__device__ __forceinline__ void keep_sums(uint32_t sums, const Units& u, const float (&acc)[NB / 2], uint32_t tile_rows,
+                                          uint32_t m, uint32_t lane) {
+    uint32_t pitch = sums_pitch(tile_rows);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         uint32_t row = u.first_row + half * 8 + lane / 4;
         if (row >= tile_rows) continue;
-        uint32_t at = sums + ((source * rows + row) * sums_stride<NB>() + lane % 4 * 2) * 4;
 #pragma unroll
-        for (int j = 0; j < NB / 8; ++j)
-            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at + j * 32), "f"(acc[j * 4 + half * 2]),
-                         "f"(acc[j * 4 + half * 2 + 1])
-                         : "memory");
+        for (int i = 0; i < NB / 4; ++i) {
+            uint32_t token = i / 2 * 8 + lane % 4 * 2 + i % 2;
+            uint32_t at = sums + ((u.k_group * NB + token) * pitch + row) * 4;
+            if (token < m) asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(acc[i / 2 * 4 + half * 2 + i % 2]) : "memory");
+        }
     }
 }
 
+__device__ __forceinline__ float shared_float(uint32_t address) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+    return value;
+}
+
+// A float of the same address in the block of `rank`.
+__device__ __forceinline__ float cluster_float(uint32_t address, uint32_t rank) {
+    float value = 0.f;
+#if TM_HOPPER
+    asm volatile("{\n .reg .u32 a;\n mapa.shared::cluster.u32 a, %1, %2;\n ld.shared::cluster.f32 %0, [a];\n}"
+                 : "=f"(value)
+                 : "r"(address), "r"(rank)
+                 : "memory");
+#endif
+    return value;
+}
+
+// --- the endings ---
+//
+// Nothing here waits for memory: what an ending reads was asked for at the block's start. A load at the end would queue up
+// behind the next kernel's first stages.
+
+constexpr uint32_t MOST_TILE_ROWS = 256;
+
 // What a block knows when it finishes its rows.
 struct Finish {
-    const float* sums;       // [sources][rows][sums_stride] f32
+    uint32_t sums;           // shared address of the sums
     const float* row_scale;  // [m]
-    uint32_t sources;        // partial sums of each value
-    uint32_t rows;           // rows of W that this block finishes
-    uint32_t first_row;      // the first of them
+    const float* bias;       // [rows]
+    const float* gain;       // [rows]
+    uint32_t h;              // shared address of h [m, rows]
+    uint32_t split, k_groups, pitch;
+    uint32_t rows;       // rows of W that this block finishes
+    uint32_t tile_row;   // the first of them in the tile
+    uint32_t first_row;  // the first of them in W
     uint32_t warp, warps, lane;
 };
 
-// The product at (row of this block, token): its partial sums in the order of their sources.
+// The product at (row of this block, token): its partial sums in the order of their sources, eight asked for at a time.
 template <int NB>
 __device__ __forceinline__ float gathered(const Finish& f, uint32_t row, uint32_t token) {
-    const float* at = f.sums + row * sums_stride<NB>() + token;
-    uint32_t step = f.rows * sums_stride<NB>();
+    uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4, step = NB * f.pitch * 4;
+    uint32_t sources = f.split * f.k_groups, rank = 0, k_group = 0;
     float sum = 0.f;
-#pragma unroll 4
-    for (uint32_t source = 0; source < f.sources; ++source) sum += at[source * step];
-    return sum * f.row_scale[token];
+    for (uint32_t first = 0; first < sources; first += 8) {
+        float values[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            values[i] = 0.f;
+            if (first + i >= sources) continue;
+            values[i] = f.split > 1 ? cluster_float(at + k_group * step, rank) : shared_float(at + k_group * step);
+            if (++k_group == f.k_groups) k_group = 0, ++rank;
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum += values[i];
+    }
+    return sum * f.row_scale[token] + f.bias[row];
 }
 
-__device__ __forceinline__ float bias_at(const SkinnyParams& p, uint32_t row) {
-    return p.bias ? __ldg(reinterpret_cast<const float*>(p.bias) + row) : 0.f;
+// Calls each(token, column) for all m x width, neighbouring lanes at neighbouring columns.
+template <typename Each>
+__device__ __forceinline__ void spread(const Finish& f, uint32_t m, uint32_t width, Each each) {
+    if (width <= 32) {
+        uint32_t lanes = width > 16 ? 32 : width > 8 ? 16 : 8, tokens = 32 / lanes, column = f.lane % lanes;
+#pragma unroll 2
+        for (uint32_t token = f.warp * tokens + f.lane / lanes; token < m; token += f.warps * tokens)
+            if (column < width) each(token, column);
+        return;
+    }
+    uint32_t chunks = (width + 31) / 32, token = f.warp / chunks, chunk = f.warp % chunks;
+    uint32_t token_step = f.warps / chunks, chunk_step = f.warps % chunks;
+    while (token < m) {
+        if (chunk * 32 + f.lane < width) each(token, chunk * 32 + f.lane);
+        token += token_step;
+        chunk += chunk_step;
+        if (chunk >= chunks) chunk -= chunks, ++token;
+    }
 }
 
 __device__ __forceinline__ float activated(float gate, uint32_t activation) {
@@ -173,95 +217,62 @@ __device__ __forceinline__ float activated(float gate, uint32_t activation) {
     return 0.5f * gate * (1.f + erff(gate * 0.7071067811865476f));
 }
 
-// y = acc * row_scale + bias; warps take (token, 32 rows).
+// y = acc * row_scale + bias
 template <int NB>
 __device__ __forceinline__ void finish_plain(const SkinnyParams& p, const Finish& f) {
-    uint32_t chunks = (f.rows + 31) / 32;
-#pragma unroll 4
-    for (uint32_t unit = f.warp; unit < p.m * chunks; unit += f.warps) {
-        uint32_t token = unit / chunks, row = unit % chunks * 32 + f.lane;
-        if (row >= f.rows || f.first_row + row >= p.n) continue;
-        float value = gathered<NB>(f, row, token) + bias_at(p, f.first_row + row);
-        bf16* y = reinterpret_cast<bf16*>(p.out) + token * p.out_stride;
-        y[f.first_row + row] = __float2bfloat16_rn(value);
-    }
+    spread(f, p.m, f.rows, [&](uint32_t token, uint32_t row) {
+        if (f.first_row + row >= p.n) return;
+        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row + row] = __float2bfloat16_rn(gathered<NB>(f, row, token));
+    });
 }
 
-// out = act(gate) * up; warps take (token, 32 columns).
+// out = act(gate) * up
 template <int NB>
 __device__ __forceinline__ void finish_gate_up(const SkinnyParams& p, const Finish& f) {
-    uint32_t columns = f.rows / 2, chunks = (columns + 31) / 32;
-#pragma unroll 2
-    for (uint32_t unit = f.warp; unit < p.m * chunks; unit += f.warps) {
-        uint32_t token = unit / chunks, column = unit % chunks * 32 + f.lane;
+    spread(f, p.m, f.rows / 2, [&](uint32_t token, uint32_t column) {
         uint32_t row = (column >> 3) * 16 + (column & 7);
-        if (column >= columns || f.first_row + row >= p.n) continue;
-        float gate = gathered<NB>(f, row, token) + bias_at(p, f.first_row + row);
-        float up = gathered<NB>(f, row + 8, token) + bias_at(p, f.first_row + row + 8);
-        bf16* out = reinterpret_cast<bf16*>(p.out) + token * p.out_stride;
-        out[f.first_row / 2 + column] = __float2bfloat16_rn(activated(gate, p.activation) * up);
+        if (f.first_row + row >= p.n) return;
+        float gate = gathered<NB>(f, row, token), up = gathered<NB>(f, row + 8, token);
+        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row / 2 + column] =
+            __float2bfloat16_rn(activated(gate, p.activation) * up);
+    });
+}
+
+// Calls each(token, row, there) so that a token's rows lie in `lanes` neighbouring lanes of one warp (all lanes take part, `there`
+// tells whether there is something), then token_done(token, lanes) when all its rows have been.
+template <typename Each, typename Done>
+__device__ __forceinline__ void by_token(const SkinnyParams& p, const Finish& f, Each each, Done token_done) {
+    uint32_t lanes = f.rows > 16 ? 32 : f.rows > 8 ? 16 : 8, tokens = 32 / lanes;
+#pragma unroll 2
+    for (uint32_t first = f.warp * tokens; first < p.m; first += f.warps * tokens) {
+        uint32_t token = first + f.lane / lanes;
+        for (uint32_t row = f.lane % lanes; row < ((f.rows + 31) & ~31u); row += 32)
+            each(token, row, token < p.m && row < f.rows && f.first_row + row < p.n);
+        token_done(token, lanes);
     }
 }
 
-// How the residual ending goes through its values: each warp passes over `tokens` tokens at a time, `lanes` lanes a token,
-// `chunks` values a lane and token. A batch of values is asked for at once, the first one long before it is needed.
-constexpr int RESIDUAL_BATCH = 4;
-
-struct ResidualWalk {
-    uint32_t lanes, tokens, chunks, count;
-    uint32_t first_token, token_step, row;
-
-    __device__ __forceinline__ ResidualWalk(uint32_t m, uint32_t rows, uint32_t warp, uint32_t warps, uint32_t lane) {
-        lanes = rows > 16 ? 32 : rows > 8 ? 16 : 8;
-        tokens = 32 / lanes;
-        chunks = (rows + 31) / 32;
-        first_token = warp * tokens;
-        token_step = warps * tokens;
-        count = first_token < m ? (m - first_token + token_step - 1) / token_step * chunks : 0;
-        first_token += lane / lanes;
-        row = lane % lanes;
-    }
-    __device__ __forceinline__ uint32_t token(uint32_t i) const { return first_token + i / chunks * token_step; }
-    __device__ __forceinline__ uint32_t row_of(uint32_t i) const { return row + i % chunks * 32; }
-};
-
-__device__ __forceinline__ void ask_residual(const SkinnyParams& p, const ResidualWalk& walk, uint32_t first_row,
-                                             uint32_t rows, uint32_t first, float (&before)[RESIDUAL_BATCH]) {
-#pragma unroll
-    for (int i = 0; i < RESIDUAL_BATCH; ++i) {
-        uint32_t token = walk.token(first + i), row = walk.row_of(first + i);
-        bool there = first + i < walk.count && token < p.m && row < rows && first_row + row < p.n;
-        before[i] = there ? __ldcg(reinterpret_cast<const float*>(p.h) + token * p.h_stride + first_row + row) : 0.f;
-    }
-}
-
-// h += residual_scale * (acc + bias); x_next = h * gain; the squares' sum. `before` is the first batch of h.
+// h += residual_scale * (acc + bias); x_next = h * gain; the squares' sum
 template <int NB>
-__device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Finish& f, float (&before)[RESIDUAL_BATCH]) {
-    ResidualWalk walk(p.m, f.rows, f.warp, f.warps, f.lane);
-    const float* gain = reinterpret_cast<const float*>(p.gain);
+__device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Finish& f) {
     float squares = 0.f;
-    for (uint32_t first = 0; first < walk.count; first += RESIDUAL_BATCH) {
-        if (first > 0) ask_residual(p, walk, f.first_row, f.rows, first, before);
-#pragma unroll
-        for (int i = 0; i < RESIDUAL_BATCH; ++i) {
-            if (first + i >= walk.count) break;
-            uint32_t token = walk.token(first + i), row = walk.row_of(first + i), column = f.first_row + row;
-            if (token < p.m && row < f.rows && column < p.n) {
-                float value = before[i] + p.residual_scale * (gathered<NB>(f, row, token) + bias_at(p, column));
-                reinterpret_cast<float*>(p.h)[token * p.h_stride + column] = value;
-                if (p.x_next)
-                    reinterpret_cast<bf16*>(p.x_next)[token * p.x_next_stride + column] =
-                        __float2bfloat16_rn(value * __ldg(gain + column));
-                squares += value * value;
-            }
-            if ((first + i) % walk.chunks + 1 < walk.chunks) continue;
-            for (uint32_t lane = walk.lanes / 2; lane > 0; lane /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, lane);
-            if (p.partials_out && walk.row == 0 && token < p.m)
+    by_token(
+        p, f,
+        [&](uint32_t token, uint32_t row, bool there) {
+            if (!there) return;
+            uint32_t column = f.first_row + row;
+            float before = shared_float(f.h + (token * f.rows + row) * 4);
+            float value = before + p.residual_scale * gathered<NB>(f, row, token);
+            reinterpret_cast<float*>(p.h)[token * p.h_stride + column] = value;
+            if (p.x_next) reinterpret_cast<bf16*>(p.x_next)[token * p.x_next_stride + column] = __float2bfloat16_rn(value * f.gain[row]);
+            squares += value * value;
+        },
+        [&](uint32_t token, uint32_t lanes) {
+            for (uint32_t step = lanes / 2; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
+            if (p.partials_out && f.lane % lanes == 0 && token < p.m)
                 reinterpret_cast<float*>(p.partials_out)[uint64_t(token) * p.partials_out_stride + blockIdx.x] = squares;
             squares = 0.f;
-        }
-    }
+        });
 }
 
 // Does (value, index) win over the best so far? Greater wins, then the lower index; NaN counts as -inf.
@@ -273,40 +284,73 @@ __device__ __forceinline__ void challenge(float& best, uint32_t& best_index, flo
     }
 }
 
-// logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token. Warps take tokens.
+// logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token
 template <int NB>
 __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finish& f) {
-    for (uint32_t token = f.warp; token < p.m; token += f.warps) {
-        float* out = reinterpret_cast<float*>(p.out) + token * p.out_stride;
-        float best = __int_as_float(0xff800000);
-        uint32_t best_index = 0xffffffffu;
-        for (uint32_t row = f.lane; row < f.rows && f.first_row + row < p.n; row += 32) {
-            float value = (gathered<NB>(f, row, token) + bias_at(p, f.first_row + row)) * p.logit_scale;
+    float best = __int_as_float(0xff800000);
+    uint32_t best_index = 0xffffffffu;
+    by_token(
+        p, f,
+        [&](uint32_t token, uint32_t row, bool there) {
+            if (!there) return;
+            float value = gathered<NB>(f, row, token) * p.logit_scale;
             if (p.softcap != 0.f) value = p.softcap * tanhf(value / p.softcap);
-            out[f.first_row + row] = value;
+            reinterpret_cast<float*>(p.out)[token * p.out_stride + f.first_row + row] = value;
             challenge(best, best_index, value, f.first_row + row);
-        }
-        if (!p.best_value) continue;
-#pragma unroll
-        for (int lane = 16; lane > 0; lane >>= 1) {
-            float value = __shfl_xor_sync(0xffffffffu, best, lane);
-            uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, lane);
-            challenge(best, best_index, value, index);
-        }
-        if (f.lane == 0) {
-            uint64_t at = uint64_t(token) * gridDim.x + blockIdx.x;
-            reinterpret_cast<float*>(p.best_value)[at] = best;
-            reinterpret_cast<uint32_t*>(p.best_index)[at] = best_index;
-        }
-    }
+        },
+        [&](uint32_t token, uint32_t lanes) {
+            if (!p.best_value) return;
+            for (uint32_t step = lanes / 2; step > 0; step /= 2) {
+                float value = __shfl_xor_sync(0xffffffffu, best, step);
+                uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, step);
+                challenge(best, best_index, value, index);
+            }
+            if (f.lane % lanes == 0 && token < p.m) {
+                uint64_t at = uint64_t(token) * gridDim.x + blockIdx.x;
+                reinterpret_cast<float*>(p.best_value)[at] = best;
+                reinterpret_cast<uint32_t*>(p.best_index)[at] = best_index;
+            }
+            best = __int_as_float(0xff800000);
+            best_index = 0xffffffffu;
+        });
 }
 
 template <int NB, Ending ENDING>
-__device__ __forceinline__ void finish(const SkinnyParams& p, const Finish& f, float (&before)[RESIDUAL_BATCH]) {
+__device__ __forceinline__ void finish(const SkinnyParams& p, const Finish& f) {
     if (ENDING == PLAIN) finish_plain<NB>(p, f);
-    if (ENDING == RESIDUAL) finish_residual<NB>(p, f, before);
+    if (ENDING == RESIDUAL) finish_residual<NB>(p, f);
     if (ENDING == GATE_UP) finish_gate_up<NB>(p, f);
     if (ENDING == LOGITS) finish_logits<NB>(p, f);
+}
+
+// --- what the endings read, asked for early; cp_async_wait<0> and a barrier before it is read ---
+
+__device__ __forceinline__ void cp_async_4(uint32_t shared, const void* global, bool there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(there ? 4 : 0) : "memory");
+}
+
+// Constants of this block's rows; no kernel writes them.
+__device__ __forceinline__ void ask_constants(const SkinnyParams& p, uint32_t bias, uint32_t gain, uint32_t first_row,
+                                              uint32_t rows, uint32_t thread, uint32_t threads) {
+    for (uint32_t row = thread; row < rows; row += threads) {
+        bool there = first_row + row < p.n;
+        const float* from_bias = reinterpret_cast<const float*>(p.bias ? p.bias : p.weight) + (there && p.bias ? first_row + row : 0);
+        const float* from_gain = reinterpret_cast<const float*>(p.gain ? p.gain : p.weight) + (there && p.gain ? first_row + row : 0);
+        cp_async_4(bias + row * 4, from_bias, there && p.bias);
+        cp_async_4(gain + row * 4, from_gain, there && p.gain);
+    }
+}
+
+// h of this block's rows (n and the strides are multiples of 8 in this ending). Past L1, which may hold what h was before.
+__device__ __forceinline__ void ask_h(const SkinnyParams& p, uint32_t h, uint32_t first_row, uint32_t rows, uint32_t thread,
+                                      uint32_t threads) {
+    uint32_t pieces = rows / 4;
+    for (uint32_t i = thread; i < p.m * pieces; i += threads) {
+        uint32_t token = i / pieces, row = i % pieces * 4;
+        bool there = first_row + row < p.n;
+        const float* from = reinterpret_cast<const float*>(p.h) + (there ? token * p.h_stride + first_row + row : 0);
+        cp_async_16(h + i * 16, from, there);
+    }
 }
 
 // row_scale[token] = 1 / sqrt(mean of squares + eps), or 1. Eight lanes a token, so that a warp asks for the sums of four tokens

@@ -6,12 +6,12 @@ use crate::{driver::DeviceLimits, ops::Unsupported};
 /// Warps of a block that multiply, at most.
 const MOST_WARPS: u32 = 12;
 const MOST_STAGES: u32 = 16;
+/// Shared memory that the kernels declare themselves, and some to spare.
+const FIXED: u32 = 4096;
 /// Stages of the portable kernel, a constant there.
 const PORTABLE_STAGES: u32 = 4;
 /// Shared memory of a block, so that two blocks of consecutive kernels fit into one multiprocessor of 228 KiB.
 const ROOM: u32 = 110 * 1024;
-/// Sums up to this size have a place of their own when a cluster exchanges them: one barrier fewer.
-const OWN_SUMS: u32 = 16 * 1024;
 
 /// [`Plan::trigger_lead`] of kernels that let the next one start at once.
 pub const AT_ONCE: u32 = u32::MAX;
@@ -39,7 +39,7 @@ macro_rules! entries {
 }
 pub(super) const PORTABLE_ENTRIES: [[&str; 4]; 4] =
     entries!("portable_8", "portable_16", "portable_32", "portable_64");
-pub(super) const WARP_ENTRIES: [[&str; 4]; 2] = entries!("warp_8", "warp_16");
+pub(super) const WARP_ENTRIES: [[&str; 4]; 3] = entries!("warp_8", "warp_16", "warp_32");
 pub(super) const WGMMA_ENTRIES: [[&str; 4]; 4] =
     entries!("wgmma_8", "wgmma_16", "wgmma_32", "wgmma_64");
 /// Rows of `x` that the entries are made for, in their order.
@@ -65,21 +65,15 @@ pub struct Plan {
     pub slabs: u32,
     /// Stages in shared memory.
     pub stages: u32,
-    /// Stages asked into the second-level cache behind them.
-    pub l2_ahead: u32,
     /// Stages that are left to ask for when the next kernel may start; [`AT_ONCE`]: as soon as this one runs.
     pub trigger_lead: u32,
-    /// Stages, after those in shared memory, that the product before this one should bring into the second-level cache.
-    pub foreseen: u32,
-    pub(super) defer: bool,
     /// Blocks.
     pub blocks: u32,
     /// Threads of a block.
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub shared: u32,
-    pub(super) sums_offset: u32,
-    pub(super) sums_alias: bool,
+    pub(super) h_offset: u32,
 }
 
 /// The choices that a plan is derived from.
@@ -91,12 +85,7 @@ pub(super) struct Layout {
     pub(super) k_groups: u32,
     /// Bytes of `W` in a stage, about.
     pub(super) stage_bytes: u32,
-    pub(super) l2_ahead: u32,
     pub(super) trigger_lead: u32,
-    /// Bytes of `W` that each block wants foreseen.
-    pub(super) foreseen_bytes: u32,
-    /// A stage of `wgmma` is given back one round later.
-    pub(super) defer: bool,
 }
 
 impl Plan {
@@ -108,6 +97,9 @@ impl Plan {
             Problem { inner, .. } if !inner.is_multiple_of(8) => "rows of W of a multiple of 8",
             Problem { ending: Ending::GateUp, columns, .. } if !columns.is_multiple_of(16) => {
                 "gate and up columns in whole groups of 8"
+            }
+            Problem { ending: Ending::Residual, columns, .. } if !columns.is_multiple_of(8) => {
+                "a residual stream of a multiple of 8"
             }
             Problem { columns, inner, .. } if (*columns).max(*inner) > i32::MAX as usize / 2 => {
                 "fewer than 2^30 rows and columns of W"
@@ -150,17 +142,6 @@ impl Plan {
         self.family != Family::Portable && self.problem.inner.is_multiple_of(SLAB as usize)
     }
 
-    /// Slabs of K that each block multiplies, at most.
-    pub(super) fn slabs_each(&self) -> u32 {
-        (self.problem.inner as u32).div_ceil(SLAB).div_ceil(self.split)
-    }
-
-    /// Whether this plan's producers can bring what `next` wants foreseen.
-    pub(super) fn can_foresee(&self, next: &Plan) -> bool {
-        let both = self.family != Family::Portable && next.boxes_3d();
-        both && next.foreseen > 0 && next.slabs_each() > next.stages * next.slabs
-    }
-
     /// Rows of `x` in shared memory.
     pub(super) fn x_rows(&self) -> u32 {
         x_rows(&self.problem, self.family, self.width)
@@ -187,14 +168,19 @@ impl Plan {
         limits: &DeviceLimits,
         layout: &Layout,
     ) -> Option<Plan> {
-        let Layout { family, tile_rows, split, k_groups, stage_bytes, l2_ahead, .. } = *layout;
+        let Layout { family, tile_rows, split, k_groups, stage_bytes, trigger_lead } = *layout;
         let width = width_of(problem.rows);
         let (unit_rows, unit_warps) = if family == Family::Wgmma { (64, 4) } else { (16, 1) };
         let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
         let row_groups = tile_rows.div_ceil(unit_rows);
         let warps = row_groups * k_groups * unit_warps;
+        let most_warps = match family {
+            Family::Portable => 8,
+            Family::Warp if width > 16 => 8,
+            _ => MOST_WARPS,
+        };
         let fits = tile_rows <= 256
-            && warps <= if family == Family::Portable { 8 } else { MOST_WARPS }
+            && warps <= most_warps
             && tile_rows.is_multiple_of(split * grain)
             && (family != Family::Wgmma || tile_rows.is_multiple_of(64))
             && (family != Family::Portable || split == 1);
@@ -202,23 +188,25 @@ impl Plan {
             return None;
         }
         let x_pitch = x_pitch(problem, family, width);
-        let sums = k_groups * tile_rows * (width + 2) * 4;
-        let sums_alias = split == 1 || sums > OWN_SUMS;
-        let own_sums = if sums_alias { 0 } else { sums };
-        let room = ROOM.min(limits.shared_per_block.saturating_sub(2048)) - 1024;
+        let sums = k_groups * width * sums_pitch(tile_rows) * 4;
+        let h = match problem.ending {
+            Ending::Residual => problem.rows as u32 * (tile_rows / split) * 4,
+            _ => 0,
+        };
+        let room = ROOM.min(limits.shared_per_block.saturating_sub(FIXED)).saturating_sub(1024 + h);
         let least_stages = if family == Family::Portable { PORTABLE_STAGES } else { 2 };
         // A stage is a whole number of slabs for each unit, no longer than this block's part of K, and fits a few times.
         let each = (problem.inner as u32).div_ceil(SLAB).div_ceil(split);
-        let most = room.saturating_sub(own_sums) / least_stages / (tile_rows * 128 + x_pitch + 128);
+        let most = room / least_stages / (tile_rows * 128 + x_pitch + 128);
         let wanted = (stage_bytes / (tile_rows * 128)).min(each).min(most / k_groups * k_groups);
         let slabs = wanted.max(1).next_multiple_of(k_groups);
         let stage = stage_bytes_of(slabs, tile_rows, x_pitch);
         let rounds = each.div_ceil(slabs);
         let stages = match family {
             Family::Portable => PORTABLE_STAGES,
-            _ => (room.saturating_sub(own_sums) / stage).min(rounds).min(MOST_STAGES),
+            _ => (room / stage).min(rounds).min(MOST_STAGES),
         };
-        let bytes = (stages * stage + own_sums).max(sums);
+        let bytes = (stages * stage).max(sums);
         let enough = stages > 1 || rounds == 1;
         if stages == 0 || !enough || bytes > room {
             return None;
@@ -233,15 +221,11 @@ impl Plan {
             k_groups,
             slabs,
             stages,
-            l2_ahead,
-            trigger_lead: layout.trigger_lead,
-            foreseen: layout.foreseen_bytes.div_ceil(slabs * tile_rows * 128),
-            defer: layout.defer,
+            trigger_lead,
             blocks: (problem.columns as u32).div_ceil(tile_rows) * split,
             threads: 32 * (warps + u32::from(family != Family::Portable)),
-            shared: 1024 + bytes,
-            sums_offset: if sums_alias { 0 } else { stages * stage },
-            sums_alias,
+            shared: 1024 + bytes + h,
+            h_offset: bytes,
         })
     }
 }
@@ -257,6 +241,11 @@ fn x_pitch(problem: &Problem, family: Family, width: u32) -> u32 {
     if problem.inner.is_multiple_of(SLAB as usize) { bytes } else { bytes.next_multiple_of(1024) }
 }
 
+/// Floats between two tokens' sums: as in `endings.cuh`.
+fn sums_pitch(tile_rows: u32) -> u32 {
+    tile_rows + if tile_rows.is_multiple_of(16) { 4 } else { 12 }
+}
+
 fn stage_bytes_of(slabs: u32, tile_rows: u32, x_pitch: u32) -> u32 {
     slabs * tile_rows * 128 + (slabs * x_pitch).next_multiple_of(1024)
 }
@@ -269,13 +258,20 @@ fn width_of(rows: usize) -> u32 {
 /// The layouts that may suit a problem on this device.
 pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
     let width = width_of(problem.rows);
-    let warp = limits.is_hopper_or_later() && width <= 16 && !problem.invariant;
+    let warp = limits.is_hopper_or_later() && width <= 32 && !problem.invariant;
     let family = match () {
         () if warp => Family::Warp,
         () if limits.has_wgmma() => Family::Wgmma,
         () => Family::Portable,
     };
-    let plain = Layout { family, tile_rows: 64, split: 1, k_groups: 1, stage_bytes: 16384, l2_ahead: 0, trigger_lead: AT_ONCE, foreseen_bytes: 65536, defer: false };
+    let plain = Layout {
+        family,
+        tile_rows: 64,
+        split: 1,
+        k_groups: 1,
+        stage_bytes: 16384,
+        trigger_lead: AT_ONCE,
+    };
     match family {
         Family::Wgmma => {
             let tiles = [64, 128, 192].into_iter().flat_map(|rows| [1, 2, 4, 8].map(|s| (rows, s)));
@@ -299,7 +295,8 @@ pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
 impl Plan {
     /// Estimated time, in bytes that the busiest multiprocessor moves.
     fn cost(&self, limits: &DeviceLimits) -> f64 {
-        let weights = f64::from(self.tile_rows) * self.problem.inner as f64 * 2.0 / f64::from(self.split);
+        let weights =
+            f64::from(self.tile_rows) * self.problem.inner as f64 * 2.0 / f64::from(self.split);
         let xs = self.problem.rows as f64 * self.problem.inner as f64 * 2.0 / f64::from(self.split);
         let waves = f64::from(self.blocks.div_ceil(limits.sms));
         let idle = f64::from(MOST_WARPS) - f64::from(self.threads / 32);
@@ -335,25 +332,29 @@ mod tests {
         assert!(ending != Ending::GateUp || plan.tile_rows.is_multiple_of(16 * plan.split));
         assert!((1..=16).contains(&plan.stages) && plan.threads <= 416);
         assert!(plan.stage_bytes().is_multiple_of(1024), "the swizzle begins at multiples of 1024");
-        assert!(plan.shared <= limits.shared_per_block - 1024 && plan.shared <= ROOM + 1024);
+        assert!(plan.shared <= limits.shared_per_block - FIXED && plan.shared <= ROOM);
         let rounds = (inner as u32).div_ceil(64).div_ceil(plan.split).div_ceil(plan.slabs);
         assert!(plan.stages >= rounds.min(2), "one stage cannot be filled while it is read");
-        let sums = plan.k_groups * plan.tile_rows * (plan.width + 2) * 4;
-        assert!(plan.sums_offset + sums <= plan.shared - 1024);
-        let stages = plan.stages * plan.stage_bytes();
-        assert!(plan.sums_alias || plan.sums_offset >= stages, "nothing lies over the sums");
-        assert!(stages <= plan.shared - 1024);
+        let sums = plan.k_groups * plan.width * sums_pitch(plan.tile_rows) * 4;
+        assert!(sums.max(plan.stages * plan.stage_bytes()) <= plan.h_offset);
+        let h = if ending == Ending::Residual {
+            rows as u32 * plan.tile_rows / plan.split * 4
+        } else {
+            0
+        };
+        assert!(plan.h_offset + h + 1024 <= plan.shared && plan.h_offset.is_multiple_of(16));
         assert!(plan.family == Family::Wgmma || plan.split == 1 || plan.family == Family::Warp);
     }
 
     proptest! {
         #[test]
         fn every_plan_is_one_that_the_kernels_can_do(
-            rows in 1usize..=64, columns in 1usize..20000, slices in 1usize..2000,
+            rows in 1usize..=64, columns in 1usize..12000, slices in 1usize..2000,
             ending in 0usize..4, invariant: bool, device in 0usize..3,
         ) {
             let ending = [Ending::Plain, Ending::Residual, Ending::GateUp, Ending::Logits][ending];
-            let columns = if ending == Ending::GateUp { columns * 16 } else { columns };
+            let grain = [1, 8, 16, 1][ending as usize];
+            let columns = columns * grain;
             let problem = Problem { rows, columns, inner: slices * 8, ending, invariant };
             let limits = &devices()[device];
             check(&Plan::new(&problem, limits).unwrap(), limits);

@@ -14,14 +14,14 @@
 #include "endings.cuh"
 
 #ifdef SKINNY_TRACE
-#define TRACE(what) if (lane == 0 && blockIdx.x < 256) { uint64_t now_; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_)); if (p.padding_trace) reinterpret_cast<uint64_t*>(p.padding_trace)[blockIdx.x * 8 + what] = now_; }
+#define TRACE(what) if (lane == 0 && blockIdx.x < 256) { uint64_t now_; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_)); if (p.trace) reinterpret_cast<uint64_t*>(p.trace)[blockIdx.x * 8 + what] = now_; }
 #else
 #define TRACE(what)
 #endif
 
 #if TM_HOPPER
 
-// --- copies and clusters beyond common.cuh ---
+// --- beyond common.cuh ---
 
 __device__ __forceinline__ void tensor_copy_3d(uint32_t shared, const void* map, int x, int y, int z, uint32_t barrier,
                                                uint64_t policy) {
@@ -30,43 +30,6 @@ __device__ __forceinline__ void tensor_copy_3d(uint32_t shared, const void* map,
         "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared),
         "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
         : "memory");
-}
-
-__device__ __forceinline__ void tensor_prefetch_2d(const void* map, int x, int y) {
-    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
-}
-
-__device__ __forceinline__ void tensor_prefetch_3d(const void* map, int x, int y, int z) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-
-// The address in the cluster of `shared` (an address of this block) in the block of `rank`.
-__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t rank) {
-    uint32_t address;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
-    return address;
-}
-
-// Two floats into a block of the cluster, whose barrier counts the bytes.
-__device__ __forceinline__ void send(uint32_t remote, float a, float b, uint32_t remote_barrier) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(remote), "f"(a),
-                 "f"(b), "r"(remote_barrier)
-                 : "memory");
-}
-
-// mbarrier_wait for what other blocks of the cluster have sent.
-__device__ __forceinline__ void cluster_barrier_wait(uint32_t barrier, uint32_t parity) {
-    uint32_t done = 0;
-    for (uint32_t tries = 0; !done; ++tries) {
-        asm volatile(
-            "{\n .reg .pred p;\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-            " selp.u32 %0, 1, 0, p;\n}"
-            : "=r"(done)
-            : "r"(barrier), "r"(parity)
-            : "memory");
-        if (tries > (1u << 24)) __trap();
-    }
 }
 
 __device__ __forceinline__ void named_barrier(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
@@ -120,11 +83,7 @@ __device__ __forceinline__ void multiply(const SkinnyParams& p, const Units& u, 
             for (int k = 0; k < 4; ++k) wgmma_k16<NB>(acc, weight + 2 * k, x + 2 * k);
         }
         wgmma_commit();
-        if (p.flags & SKINNY_DEFER) {
-            wgmma_wait<1>();
-        } else {
-            wgmma_wait<0>();
-        }
+        wgmma_wait<0>();
     }
 #endif
     if constexpr (!WGMMA) {
@@ -146,7 +105,6 @@ struct Block {
     uint32_t rounds;      // stages filled in all
     uint32_t base;        // of dynamic shared memory, aligned to 1024
     uint32_t full, empty; // barriers, SKINNY_MAX_STAGES each
-    uint32_t arrived;     // barrier of the sums that the cluster sends
     __device__ __forceinline__ uint32_t stage(const SkinnyParams& p, uint32_t slot) const {
         return base + slot * p.stage_bytes;
     }
@@ -163,7 +121,6 @@ __device__ __forceinline__ Block block_of(const SkinnyParams& p, uint32_t base, 
     b.base = base;
     b.full = barriers;
     b.empty = barriers + 8 * SKINNY_MAX_STAGES;
-    b.arrived = barriers + 16 * SKINNY_MAX_STAGES;
     return b;
 }
 
@@ -173,7 +130,7 @@ struct Producer {
     const Block& b;
     uint64_t once, again;  // cache policies
 
-    __device__ __forceinline__ bool boxes_3d() const { return p.flags & SKINNY_BOXES_3D; }
+    __device__ __forceinline__ bool boxes_3d() const { return p.boxes_3d; }
 
     // Slabs that the copies of a round bring.
     __device__ __forceinline__ uint32_t brought(uint32_t round) const {
@@ -204,16 +161,6 @@ struct Producer {
         }
     }
 
-    // Asks for a round's W into L2.
-    __device__ __forceinline__ void foresee(uint32_t round) const {
-        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
-        if (boxes_3d()) {
-            tensor_prefetch_3d(&p.weight_map, 0, b.tile_row, slab);
-        } else {
-            for (uint32_t i = 0; i < count; ++i) tensor_prefetch_2d(&p.weight_map, (slab + i) * SLAB, b.tile_row);
-        }
-    }
-
     // Lets the next kernel start once as many rounds are asked for as leave `trigger_lead` to go. Not earlier: what it asks
     // for would be served before our last rounds, and nothing would be left for the memory to do while we finish.
     __device__ __forceinline__ void trigger(uint32_t asked) const {
@@ -222,22 +169,11 @@ struct Producer {
         if (asked == max(due, first)) pdl_launch();
     }
 
-    // Asks into L2 for what the next product will want when it starts.
-    __device__ __forceinline__ void foresee_next() const {
-        if (p.next_count == 0) return;
-        for (uint32_t block = blockIdx.x; block < p.next_blocks; block += gridDim.x) {
-            uint32_t row = block / p.next_split * p.next_tile_rows, from = block % p.next_split * p.next_each;
-            for (uint32_t i = 0; i < p.next_count && p.next_first + i * p.next_slabs < p.next_each; ++i)
-                tensor_prefetch_3d(&p.next_map, 0, row, from + p.next_first + i * p.next_slabs);
-        }
-    }
-
     // What does not depend on earlier kernels.
     __device__ __forceinline__ void before_wait() const {
         uint32_t first = min(p.stages, b.rounds);
         for (uint32_t round = 0; round < first; ++round) ask_weights(round, round);
         trigger(first);
-        for (uint32_t round = first; round < min(first + p.l2_ahead, b.rounds); ++round) foresee(round);
     }
 
     __device__ __forceinline__ void after_wait() const {
@@ -251,63 +187,34 @@ struct Producer {
             trigger(round + 1);
             if (++slot == p.stages) slot = 0, parity ^= 1;
         }
-        foresee_next();
     }
 };
-
-// Sends this warp's sums to the blocks of the cluster that finish their rows.
-template <int NB>
-__device__ __forceinline__ void send_sums(const SkinnyParams& p, const Block& b, const Units& u, const float (&acc)[NB / 2],
-                                          uint32_t rows, uint32_t lane) {
-    uint32_t source = b.rank * p.k_groups + u.k_group;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        uint32_t row = u.first_row + half * 8 + lane / 4;
-        if (row >= p.tile_rows) continue;
-        uint32_t owner = row / rows;
-        uint32_t at = b.base + p.sums_offset + ((source * rows + row - owner * rows) * sums_stride<NB>() + lane % 4 * 2) * 4;
-        at = cluster_address(at, owner);
-        uint32_t barrier = cluster_address(b.arrived, owner);
-#pragma unroll
-        for (int j = 0; j < NB / 8; ++j) send(at + j * 32, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1], barrier);
-    }
-}
 
 template <int NB, Ending ENDING, bool WGMMA>
 __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     extern __shared__ uint8_t raw[];
-    __shared__ alignas(8) uint64_t barriers[2 * SKINNY_MAX_STAGES + 1];
-    __shared__ float row_scale[NB];
+    __shared__ alignas(8) uint64_t barriers[2 * SKINNY_MAX_STAGES];
+    __shared__ float row_scale[NB], bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
     if (p.trigger_lead == SKINNY_AT_ONCE) pdl_launch();
     uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // uniform, and the compiler sees it: wgmma wants that
     uint32_t lane = threadIdx.x % 32, multipliers = blockDim.x / 32 - 1;
-    uint32_t raw_base = shared_address(raw), base = (raw_base + 1023) & ~1023u;
-    Block b = block_of(p, base, shared_address(barriers));
-    uint32_t rows = p.tile_rows / p.split;
-    bool alias = p.flags & SKINNY_SUMS_ALIAS;
+    Block b = block_of(p, (shared_address(raw) + 1023) & ~1023u, shared_address(barriers));
+    uint32_t rows = p.tile_rows / p.split, first_row = b.tile_row + b.rank * rows;
 
-    Producer producer{p, b, 0, 0};
     if (warp == multipliers) {
+        Producer producer{p, b, policy_evict_first(), policy_evict_last()};
         if (lane == 0) {
             for (uint32_t i = 0; i < p.stages; ++i) {
                 mbarrier_init(b.full + 8 * i, 1);
                 mbarrier_init(b.empty + 8 * i, multipliers);
             }
-            mbarrier_init(b.arrived, 1);
             mbarrier_init_fence();
-            mbarrier_arrive_expect(b.arrived, p.split > 1 ? p.split * p.k_groups * rows * NB * 4 : 0);
             tensor_prefetch_map(&p.x_map);
-            producer.once = policy_evict_first();
-            producer.again = policy_evict_last();
             TRACE(0)
             producer.before_wait();
         }
         __syncwarp();
-    }
-    __syncthreads();
-    if (p.split > 1 && !alias) cluster_arrive();
-
-    if (warp == multipliers) {
+        __syncthreads();
         if (lane == 0) {
             pdl_wait();
             TRACE(1)
@@ -315,18 +222,22 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
             TRACE(2)
         }
         __syncwarp();
-        if (p.split > 1) {
-            if (alias) cluster_arrive();
+        if (p.split > 1) {  // takes part in both meetings of the cluster
+            cluster_arrive();
+            cluster_wait();
+            cluster_arrive();
             cluster_wait();
         }
         return;
     }
 
+    ask_constants(p, shared_address(bias), shared_address(gain), first_row, rows, threadIdx.x, multipliers * 32);
+    __syncthreads();
     pdl_wait();
+    uint32_t h = b.base + p.h_offset;
+    if (ENDING == RESIDUAL) ask_h(p, h, first_row, rows, threadIdx.x, multipliers * 32);
+    cp_async_commit();
     scale_rows(p, row_scale, warp, multipliers, lane);
-    uint32_t first_row = b.tile_row + b.rank * rows;
-    float before[RESIDUAL_BATCH];
-    if (ENDING == RESIDUAL) ask_residual(p, ResidualWalk(p.m, rows, warp, multipliers, lane), first_row, rows, 0, before);
 
     Units u = units_of<WGMMA>(p, warp);
     float acc[NB / 2];
@@ -340,41 +251,43 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
         uint32_t weights = b.stage(p, slot), present = min(p.slabs, b.slab_count - round * p.slabs);
         multiply<NB, WGMMA>(p, u, acc, weights, weights + p.slabs * p.tile_rows * 128, present, lane);
         __syncwarp();
-        if (WGMMA && (p.flags & SKINNY_DEFER)) {
-            if (lane == 0 && round > 0) mbarrier_arrive(b.empty + 8 * ((slot == 0 ? p.stages : slot) - 1));
-        } else {
-            if (lane == 0) mbarrier_arrive(b.empty + 8 * slot);
-        }
+        if (lane == 0) mbarrier_arrive(b.empty + 8 * slot);
         if (++slot == p.stages) slot = 0, parity ^= 1;
     }
-#if TM_WGMMA
-    if (WGMMA) wgmma_wait<0>();
-#endif
 
-    __syncwarp();
-    if (p.split > 1) {
-        if (alias) cluster_arrive();
-        cluster_wait();
-        send_sums<NB>(p, b, u, acc, rows, lane);
-        cluster_barrier_wait(b.arrived, 0);
-    } else {
-        if (alias) named_barrier(multipliers * 32);
-        keep_sums<NB>(base + p.sums_offset, u.k_group, u, acc, rows, p.tile_rows, lane);
-    }
+    uint32_t sums = b.base + p.sums_offset;
+    if (p.sums_offset == 0) named_barrier(multipliers * 32);  // the sums lie where the stages were: all have read those
+    keep_sums<NB>(sums, u, acc, p.tile_rows, p.m, lane);
+    cp_async_wait<0>();
     named_barrier(multipliers * 32);
+    if (p.split > 1) {
+        cluster_arrive();
+        cluster_wait();
+    }
+    if (warp == 0) { TRACE(5) }
 
     Finish f;
-    f.sums = reinterpret_cast<const float*>(raw + (base - raw_base) + p.sums_offset);
+    f.sums = sums;
     f.row_scale = row_scale;
-    f.sources = p.split * p.k_groups;
+    f.bias = bias;
+    f.gain = gain;
+    f.h = h;
+    f.split = p.split;
+    f.k_groups = p.k_groups;
+    f.pitch = sums_pitch(p.tile_rows);
     f.rows = rows;
+    f.tile_row = b.rank * rows;
     f.first_row = first_row;
     f.warp = warp;
     f.warps = multipliers;
     f.lane = lane;
-    if (warp == 0) { TRACE(5) }
-    finish<NB, ENDING>(p, f, before);
+    finish<NB, ENDING>(p, f);
     if (warp == 0) { TRACE(6) }
+    __syncwarp();
+    if (p.split > 1) {  // no block leaves while another one may read its sums
+        cluster_arrive();
+        cluster_wait();
+    }
 }
 
 #endif  // TM_HOPPER
@@ -392,18 +305,21 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
 #define SKINNY_WGMMA_BODY(nb, ending)
 #endif
 
-// Two blocks of consecutive kernels share an SM: at most 12 multiplying warps and 72 registers.
-#define SKINNY_WARP(nb, name, ending)                                                                              \
-    extern "C" __global__ void __launch_bounds__(416, 2) skinny_warp_##nb##_##name(const __grid_constant__ SkinnyParams p) { \
-        SKINNY_BODY(nb, ending, false);                                                                            \
+// Two blocks of consecutive kernels share an SM: 12 multiplying warps and 72 registers, or 8 and 112.
+#define SKINNY_WARP(nb, name, ending)                                                                            \
+    extern "C" __global__ void __launch_bounds__(nb < 32 ? 416 : 288, 2)                                          \
+        skinny_warp_##nb##_##name(const __grid_constant__ SkinnyParams p) {                                       \
+        SKINNY_BODY(nb, ending, false);                                                                          \
     }
-#define SKINNY_WGMMA(nb, name, ending)                                                                              \
-    extern "C" __global__ void __launch_bounds__(416, 2) skinny_wgmma_##nb##_##name(const __grid_constant__ SkinnyParams p) { \
-        SKINNY_WGMMA_BODY(nb, ending);                                                                              \
+#define SKINNY_WGMMA(nb, name, ending)                                                                           \
+    extern "C" __global__ void __launch_bounds__(416, 2)                                                          \
+        skinny_wgmma_##nb##_##name(const __grid_constant__ SkinnyParams p) {                                      \
+        SKINNY_WGMMA_BODY(nb, ending);                                                                           \
     }
 
 SKINNY_ENDINGS(SKINNY_WARP, 8)
 SKINNY_ENDINGS(SKINNY_WARP, 16)
+SKINNY_ENDINGS(SKINNY_WARP, 32)
 SKINNY_ENDINGS(SKINNY_WGMMA, 8)
 SKINNY_ENDINGS(SKINNY_WGMMA, 16)
 SKINNY_ENDINGS(SKINNY_WGMMA, 32)

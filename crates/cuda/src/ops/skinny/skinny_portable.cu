@@ -26,10 +26,10 @@ __device__ __forceinline__ void copy_slabs(uint32_t shared, uint64_t from, uint6
 template <int NB, Ending ENDING>
 __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
     extern __shared__ uint8_t raw[];
-    __shared__ float row_scale[NB];
+    __shared__ float row_scale[NB], bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
     pdl_launch();
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    uint32_t raw_base = shared_address(raw), base = (raw_base + 1023) & ~1023u;
+    uint32_t base = (shared_address(raw) + 1023) & ~1023u;
     uint32_t tile_row = blockIdx.x * p.tile_rows, total = (p.k + SLAB - 1) / SLAB;
     uint32_t rounds = (total + p.slabs - 1) / p.slabs, x_offset = p.slabs * p.tile_rows * 128;
     uint32_t stage_bytes = x_offset + p.slabs * NB * 128;
@@ -46,12 +46,11 @@ __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
         cp_async_commit();  // also where there is nothing: the count of groups tells which round has arrived
     };
     for (uint32_t round = 0; round < PORTABLE_STAGES - 1; ++round) ask_weights(round);
+    ask_constants(p, shared_address(bias), shared_address(gain), tile_row, p.tile_rows, threadIdx.x, blockDim.x);
     pdl_wait();
+    if (ENDING == RESIDUAL) ask_h(p, base + p.h_offset, tile_row, p.tile_rows, threadIdx.x, blockDim.x);
     for (uint32_t round = 0; round < PORTABLE_STAGES - 1; ++round) ask_x(round);
     scale_rows(p, row_scale, warp, warps, lane);
-    float before[RESIDUAL_BATCH];
-    if (ENDING == RESIDUAL) ask_residual(p, ResidualWalk(p.m, p.tile_rows, warp, warps, lane), tile_row, p.tile_rows, 0, before);
-
     Units u = units_of<false>(p, warp);
     float acc[NB / 2];
 #pragma unroll
@@ -68,19 +67,25 @@ __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
     }
     cp_async_wait<0>();
     __syncthreads();  // the sums go where the stages were
-    keep_sums<NB>(base + p.sums_offset, u.k_group, u, acc, p.tile_rows, p.tile_rows, lane);
+    keep_sums<NB>(base + p.sums_offset, u, acc, p.tile_rows, p.m, lane);
     __syncthreads();
 
     Finish f;
-    f.sums = reinterpret_cast<const float*>(raw + (base - raw_base) + p.sums_offset);
+    f.sums = base + p.sums_offset;
     f.row_scale = row_scale;
-    f.sources = p.k_groups;
+    f.bias = bias;
+    f.gain = gain;
+    f.h = base + p.h_offset;
+    f.split = 1;
+    f.k_groups = p.k_groups;
+    f.pitch = sums_pitch(p.tile_rows);
     f.rows = p.tile_rows;
+    f.tile_row = 0;
     f.first_row = tile_row;
     f.warp = warp;
     f.warps = warps;
     f.lane = lane;
-    finish<NB, ENDING>(p, f, before);
+    finish<NB, ENDING>(p, f);
 }
 
 // --- entries: skinny_portable_<NB>_<ending> ---

@@ -172,7 +172,6 @@ fn launch(
         bias: trial.bias.then(|| bias.view()),
         norm: trial.norm.then_some(norm),
         output,
-        following: Some(Following { plan: &plan, weight: weight.buffer.view() }),
     };
     op.launch(&device.stream, &plan, args).unwrap();
     let (y, h, logits) = (
@@ -306,7 +305,8 @@ fn judge(trial: &Trial, inputs: &Inputs, weight: &Weight, seen: &Seen, most: usi
         if ending == Ending::Logits {
             let logits = &seen.out[row * columns..][..columns];
             let key = |v: f64| if v.is_nan() { f64::NEG_INFINITY } else { v };
-            let better = |best: usize, i: usize| if key(logits[i]) > key(logits[best]) { i } else { best };
+            let better =
+                |best: usize, i: usize| if key(logits[i]) > key(logits[best]) { i } else { best };
             let wanted = (0..columns).fold(0, better);
             let best = &seen.best[row * seen.plan.partials()..][..seen.plan.partials()];
             let first = best.iter().copied().fold((f32::NEG_INFINITY, u32::MAX), |a, b| {
@@ -350,13 +350,7 @@ fn all_layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
     let mut all = layouts(problem, limits);
     all.extend(layouts(&Problem { invariant: true, ..*problem }, limits));
     all.extend(layouts(problem, &DeviceLimits { arch: 80, ..limits.clone() }));
-    let ahead = all.iter().map(|layout| Layout {
-        l2_ahead: 3,
-        stage_bytes: 8192,
-        trigger_lead: 1,
-        defer: true,
-        ..*layout
-    });
+    let ahead = all.iter().map(|layout| Layout { stage_bytes: 8192, trigger_lead: 1, ..*layout });
     all.extend(ahead.collect::<Vec<_>>());
     all.retain(|layout| Plan::laid_out(problem, limits, layout).is_some());
     all
@@ -516,14 +510,17 @@ fn a_captured_chain_equals_single_launches() {
             let mut sums = device.put(&vec![1.0f32; rows * count]);
             let mut chain = |stream: &Stream| -> Result<(), DriverError> {
                 for _ in 0..12 {
-                    let norm =
-                        RowNorm { partials: sums.view(), count, stride: count, width: hidden, eps: EPS };
+                    let norm = RowNorm {
+                        partials: sums.view(),
+                        count,
+                        stride: count,
+                        width: hidden,
+                        eps: EPS,
+                    };
                     let output = Output::GateUp { a: a.view_mut(), function: Activation::Silu };
                     let (bias, norm) = (None, Some(norm));
                     let weight = up.buffer.view();
-                    let following = Some(Following { plan: &down_plan, weight: down.buffer.view() });
-                    let x_stride = hidden;
-                    let args = Args { x: x.view(), x_stride, weight, bias, norm, output, following };
+                    let args = Args { x: x.view(), x_stride: hidden, weight, bias, norm, output };
                     op.launch(stream, &up_plan, args)?;
                     let next = NextX {
                         x: x.view_mut(),
@@ -533,10 +530,8 @@ fn a_captured_chain_equals_single_launches() {
                     };
                     let output = Output::Residual { h: h.view_mut(), scale: 0.5, next: Some(next) };
                     let weight = down.buffer.view();
-                    let following = Some(Following { plan: &up_plan, weight: up.buffer.view() });
-                    let (x_stride, norm) = (inner, None);
                     let args =
-                        Args { x: a.view(), x_stride, weight, bias, norm, output, following };
+                        Args { x: a.view(), x_stride: inner, weight, bias, norm: None, output };
                     op.launch(stream, &down_plan, args)?;
                     if !captured {
                         stream.synchronize()?;
