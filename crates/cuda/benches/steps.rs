@@ -8,7 +8,10 @@
 use std::{error::Error, time::Instant};
 
 use cuda::backend::{CudaBackend, Modes};
-use foundation::{BlockId, DType, SlotId, TokenId, model::{ModelManifest, WeightOrigin}};
+use foundation::{
+    BlockId, DType, SlotId, TokenId,
+    model::{ModelManifest, WeightOrigin},
+};
 use runtime::{
     backend::{LoadOptions, StepRunner},
     batch::{

@@ -54,7 +54,9 @@ fn a_graph_is_the_launches_in_it_and_a_run_its_repetition() {
         let tokens = prompt(fixture);
         let mut runs = Vec::new();
         for graphs in [true, false, true] {
-            let Some(mut harness) = load(fixture, Mode { graphs, invariant: false }) else { return };
+            let Some(mut harness) = load(fixture, Mode { graphs, invariant: false }) else {
+                return;
+            };
             runs.push(in_chunks(&mut harness, &tokens, &[50]));
         }
         for (other, what) in [(1, "eager"), (2, "a second run")] {

@@ -21,6 +21,7 @@ use models::{
 };
 use runtime::backend::LoadOptions;
 use testkit::golden::fixture_directory;
+#[allow(unused_imports)] // Each test file uses its part.
 pub use testkit::harness::{
     Harness, Sequence, Work, greedy, into_logits, into_token, small_options,
 };
