@@ -17,11 +17,11 @@ use crate::{
         gemm::{self, Output, Target},
         rms_norm,
         rows::NormWeight,
-        skinny,
         sample::{
             self, Answer, Bias, CountReset, MOST_TOP, Packed, SampleRow, Stages,
             pack::{Copies, RowPlan},
         },
+        skinny,
     },
 };
 

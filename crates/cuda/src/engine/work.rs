@@ -66,8 +66,10 @@ pub fn mixed(
     let decoding = batch.runs.iter().filter(|run| decodes(run.rows.len())).count();
     let mut work = AttentionWork::default();
     if decoding > 0 {
-        let plan =
-            attention_decode::Plan::new(&kind.decode(decoding, max_blocks, invariant, false), limits)?;
+        let plan = attention_decode::Plan::new(
+            &kind.decode(decoding, max_blocks, invariant, false),
+            limits,
+        )?;
         let items = block.reserve(plan.items() * ITEM_WORDS)?;
         fill_items(batch, kind, &plan, layout, &items, block)?;
         work.decode = Some((plan, items));

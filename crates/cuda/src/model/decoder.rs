@@ -2,8 +2,8 @@
 
 use half::bf16;
 use models::semantic::{
-    AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec, QkNormExtent,
-    RopeSpec,
+    AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec,
+    QkNormExtent, RopeSpec,
 };
 
 use super::{buffers::LOGITS_ALIGNMENT, kv::KvFormat, rope::DeviceRope};

@@ -26,9 +26,7 @@ use crate::{
     ops::{
         Unsupported, attention_decode, embed,
         rows::{Handover, Next},
-        skinny::{
-            Args, Ending, MOST_ROWS, NextX, Output, Plan, Problem, RowNorm,
-        },
+        skinny::{Args, Ending, MOST_ROWS, NextX, Output, Plan, Problem, RowNorm},
     },
     weights::{Matrix, Vector},
 };
@@ -121,11 +119,7 @@ impl Forward<'_> {
         Ok(())
     }
 
-    fn embed_small(
-        &self,
-        plans: &SmallPlans,
-        buffers: &mut Buffers,
-    ) -> Result<Sums, ForwardError> {
+    fn embed_small(&self, plans: &SmallPlans, buffers: &mut Buffers) -> Result<Sums, ForwardError> {
         let decoder = self.decoder;
         let norm = decoder.mixer_pre_norm(0).ok_or_else(no_norm)?;
         let problem = embed::Problem {
@@ -168,13 +162,7 @@ impl Forward<'_> {
         let own = &plans.layers[index];
         let output = Output::Plain { y: buffers.qkv.view_mut() };
         let norm = Some(self.row_norm(sums, &buffers.partials));
-        self.small(
-            &own.qkv,
-            (weights.qkv, weights.qkv_bias),
-            buffers.x.view(),
-            norm,
-            output,
-        )?;
+        self.small(&own.qkv, (weights.qkv, weights.qkv_bias), buffers.x.view(), norm, output)?;
         self.attend(index, layer, buffers, kv, scratch)?;
         let norm = decoder.ff_pre_norm(index).ok_or_else(no_norm)?;
         let output = Output::Residual {
@@ -228,11 +216,7 @@ impl Forward<'_> {
         Ok(Sums { count: own.down.partials(), eps: norm.map_or(0.0, |norm| norm.eps) })
     }
 
-    fn row_norm<'b>(
-        &self,
-        sums: Sums,
-        partials: &'b crate::driver::Buffer<f32>,
-    ) -> RowNorm<'b> {
+    fn row_norm<'b>(&self, sums: Sums, partials: &'b crate::driver::Buffer<f32>) -> RowNorm<'b> {
         RowNorm {
             partials: partials.view(),
             count: sums.count,
