@@ -1,6 +1,6 @@
 //! On a GPU: what was loaded, read back byte by byte.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use foundation::model::{ModelManifest, WeightOrigin};
 use half::bf16;
@@ -9,10 +9,12 @@ use models::{
     format::dense,
     mapping::MappedFile,
     synthetic::{fill, write_checkpoint},
+    weights::{FileRegion, WeightRole},
 };
 use testkit::golden::fixture_directory;
 
 use super::*;
+use crate::driver::Pinned;
 
 /// A checkpoint, and what its arena must hold.
 struct Case {
@@ -175,4 +177,98 @@ fn a_cancelled_or_failed_load_gives_every_byte_back() {
         "{text}"
     );
     assert_eq!(gpu.memory().unwrap().0, before);
+}
+
+/// The bindings of Qwen3-8B in one file of `layers` layers that stand in for all of them: as much is read, and what is read is
+/// more than any cache holds.
+fn repeated(layers: u32, file: &Path) -> Case {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/configs/qwen3-8b");
+    let mut manifest = ModelManifest::new("speed", config);
+    manifest.weights = WeightOrigin::Synthetic { seed: 1, dtype: DType::BF16 };
+    let mut case = Case::open(&manifest);
+    case.files = vec![file.to_owned()];
+    let mut places = std::collections::HashMap::new();
+    let mut length = 0;
+    for binding in &mut case.contract.bindings {
+        let place = match binding.role {
+            WeightRole::Layer(layer, weight) => WeightRole::Layer(layer % layers, weight),
+            role => role,
+        };
+        let bytes = binding.stored_bytes().0;
+        let offset = *places.entry(place).or_insert_with(|| {
+            length += bytes;
+            length - bytes
+        });
+        let tensor = format!("{:?}", binding.role);
+        let TensorStorage::Dense { origin, .. } = &mut binding.storage;
+        *origin = TensorOrigin::File(FileRegion { tensor, file: 0, offset, bytes });
+    }
+    fill_file(file, length);
+    case
+}
+
+/// Writes `length` bytes that are all alike by megabytes, from eight threads.
+fn fill_file(path: &Path, length: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(length).unwrap();
+    let chunk: Vec<u8> =
+        (0..1 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    thread::scope(|scope| {
+        for part in 0..8u64 {
+            let (file, chunk) = (&file, &chunk);
+            scope.spawn(move || {
+                for offset in (part << 20..length).step_by(8 << 20) {
+                    let bytes = (length - offset).min(1 << 20) as usize;
+                    file.write_all_at(&chunk[..bytes], offset).unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "measures"]
+#[allow(clippy::print_stdout)]
+fn speed_of_loading() {
+    let Some(gpu) = crate::testing::gpu() else { return };
+    let seconds = |start: Instant| start.elapsed().as_secs_f64();
+    for pin in [Pinned::new, Pinned::registered] {
+        let start = Instant::now();
+        let ring: Vec<Pinned> = (0..8).map(|_| pin(&gpu, 8 << 20).unwrap()).collect();
+        let made = seconds(start);
+        drop(ring);
+        println!(
+            "pinning 64 MiB: {:.1} ms, with freeing {:.1} ms",
+            made * 1e3,
+            seconds(start) * 1e3
+        );
+    }
+    let shm = Path::new("/dev/shm");
+    let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap();
+    let start = Instant::now();
+    let case = repeated(4, &dir.path().join("w"));
+    println!("file written in {:.2} s, {} threads here", seconds(start), default_threads());
+    let total = case.contract.weight_bytes().0 as f64;
+    for threads in [16, 16, 8, 4] {
+        let start = Instant::now();
+        let weights = case.load(&gpu, threads).unwrap();
+        let loaded = seconds(start);
+        drop(weights);
+        println!(
+            "{threads} threads: {:.2} GB in {loaded:.3} s, {:.1} GB/s; freed in {:.3} s",
+            total / 1e9,
+            total / 1e9 / loaded,
+            seconds(start) - loaded
+        );
+    }
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/configs/qwen3-8b");
+    let mut manifest = ModelManifest::new("speed", config);
+    for dtype in [DType::BF16, DType::F16] {
+        manifest.weights = WeightOrigin::Synthetic { seed: 1, dtype };
+        let case = Case::open(&manifest);
+        let start = Instant::now();
+        case.load(&gpu, 1).unwrap();
+        println!("made up, {dtype}: {:.3} s", seconds(start));
+    }
 }
