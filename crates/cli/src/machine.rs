@@ -49,16 +49,6 @@ pub fn nvidia_driver() -> Option<String> {
     text.lines().next().map(|line| line.trim_start_matches("NVRM version:").trim().to_owned())
 }
 
-/// How many `/dev/nvidiaN` devices there are.
-pub fn nvidia_devices() -> usize {
-    let Ok(entries) = fs::read_dir("/dev") else { return 0 };
-    let is_gpu = |name: &str| {
-        name.strip_prefix("nvidia")
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_gpu)).count()
-}
-
 /// Bytes a second that all threads together read from memory: the best of three passes over a buffer too large
 /// for the caches.
 pub fn read_bandwidth(threads: usize) -> f64 {

@@ -44,11 +44,11 @@ pub fn name(setting: &Setting) -> &'static str {
     server::option_of_field(setting.name).map_or(setting.name, |option| option.name)
 }
 
-/// Its value: where the flag says the opposite of the field, as the flag says it.
+/// Its value as the flag says it: of a switch yes or no, also where it says the opposite of the field.
 pub fn value(setting: &Setting) -> &str {
     match (setting.name, setting.value.as_str()) {
-        ("prefix_cache", "true") => "no",
-        ("prefix_cache", "false") => "yes",
+        ("prefix_cache", "true") | ("batch_invariant", "false") => "no",
+        ("prefix_cache", "false") | ("batch_invariant", "true") => "yes",
         (_, value) => value,
     }
 }

@@ -5,20 +5,22 @@ use std::{path::PathBuf, sync::Arc};
 use foundation::model::ModelManifest;
 use models::{Checkpoint, contract::DecoderExecutionContract};
 use runtime::{
-    backend::{Backend, LoadError, LoadOptions, MemoryPlan, StepRunner},
+    backend::{Backend, DeviceInfo, LoadError, LoadOptions, MemoryPlan, StepRunner},
+    memory::MemoryNeeds,
     progress::ProgressEvent,
 };
 
 use crate::{
     admission::missing_capabilities,
-    driver::{DriverError, Gpu},
+    driver::{DriverError, Gpu, driver_version},
     engine::{
         build::{Parts, build},
         executor::ExecuteError,
         runner::CudaRunner,
     },
     load,
-    plan::{DeviceMemory, DevicePlan, plan},
+    plan::{DeviceMemory, DevicePlan, Needs, plan},
+    survey::spelled,
 };
 
 /// Runs models on an NVIDIA GPU.
@@ -84,7 +86,7 @@ impl CudaBackend {
             plan: memory,
             options: options.clone(),
             kv_format,
-            invariant: self.modes.invariant,
+            invariant: self.modes.invariant || options.batch_invariant,
             graphs: self.modes.graphs,
         });
         let runner = runner.map_err(load_error)?;
@@ -99,18 +101,7 @@ impl CudaBackend {
         manifest: &ModelManifest,
         options: &LoadOptions,
     ) -> Result<Admitted, LoadError> {
-        let mut checkpoint =
-            Checkpoint::open(manifest).map_err(|error| LoadError::Checkpoint(error.to_string()))?;
-        let contract = checkpoint.contract.take().ok_or_else(|| {
-            LoadError::Checkpoint(format!(
-                "{:?} is no decoder that generates text",
-                checkpoint.task
-            ))
-        })?;
-        let missing = missing_capabilities(&contract);
-        if !missing.is_empty() {
-            return Err(LoadError::MissingCapability(missing));
-        }
+        let (checkpoint, contract) = runnable(manifest)?;
         let (free, total) =
             self.gpu.memory().map_err(|error| load_error(ExecuteError::from(error)))?;
         let plan = plan(manifest, &contract, options, DeviceMemory { total, free })?;
@@ -122,6 +113,15 @@ impl CudaBackend {
 impl Backend for CudaBackend {
     fn name(&self) -> &'static str {
         "cuda"
+    }
+
+    fn device(&self) -> Option<DeviceInfo> {
+        let limits = self.gpu.limits();
+        Some(DeviceInfo {
+            name: limits.name.clone(),
+            driver: driver_version().map_or_else(|error| error.to_string(), spelled),
+            read_bytes_per_s: limits.read_ceiling(),
+        })
     }
 
     fn admit(
@@ -139,6 +139,29 @@ impl Backend for CudaBackend {
         progress: &mut dyn FnMut(ProgressEvent) -> bool,
     ) -> Result<Box<dyn StepRunner>, LoadError> {
         Ok(Box::new(self.load_runner(manifest, options, progress)?))
+    }
+}
+
+/// What the model of `manifest` would need on a device, as far as that can be said without one.
+///
+/// # Errors
+/// A checkpoint that is broken, or that no kernel is there for.
+pub fn needs(manifest: &ModelManifest, options: &LoadOptions) -> Result<MemoryNeeds, LoadError> {
+    let (_, contract) = runnable(manifest)?;
+    Ok(Needs::of(manifest, &contract, options)?.needs)
+}
+
+/// A checkpoint that the kernels can run.
+fn runnable(manifest: &ModelManifest) -> Result<(Checkpoint, DecoderExecutionContract), LoadError> {
+    let mut checkpoint =
+        Checkpoint::open(manifest).map_err(|error| LoadError::Checkpoint(error.to_string()))?;
+    let contract = checkpoint.contract.take().ok_or_else(|| {
+        LoadError::Checkpoint(format!("{:?} is no decoder that generates text", checkpoint.task))
+    })?;
+    let missing = missing_capabilities(&contract);
+    match missing.is_empty() {
+        true => Ok((checkpoint, contract)),
+        false => Err(LoadError::MissingCapability(missing)),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod load;
 pub mod model;
 pub mod ops;
 pub mod plan;
+pub mod survey;
 pub mod testing;
 pub mod weights;
 

@@ -61,23 +61,51 @@ pub fn plan(
     options: &LoadOptions,
     device: DeviceMemory,
 ) -> Result<DevicePlan, LoadError> {
-    let kv_format = kv_format(options)?;
-    let layout = ArenaLayout::new(contract)?;
-    let workspace = Workspace::of(&contract.semantic, options);
-    let needs = MemoryNeeds {
-        weights: Bytes(layout.bytes),
-        mapped: Bytes(0),
-        workspace: workspace.bytes(),
-        kv_groups: kv_groups(&contract.semantic, kv_format),
-        block_size: BLOCK_SIZE,
-        max_positions: contract.semantic.max_positions,
-        context_len: manifest.context_len,
-    };
+    let Needs { needs, layout, workspace, kv_format } = Needs::of(manifest, contract, options)?;
     let fraction = options.memory_fraction.unwrap_or(MEMORY_FRACTION);
     let available = device.available(fraction);
     let memory = needs.plan(options, MemoryBudget { available, kv: available });
     let memory = memory.map_err(|error| with_device(error, device, fraction))?;
     Ok(DevicePlan { memory, layout, workspace, kv_format })
+}
+
+/// What a decoder needs on any device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Needs {
+    /// In bytes.
+    pub needs: MemoryNeeds,
+    /// Where each weight goes.
+    pub layout: ArenaLayout,
+    /// Activations and scratch.
+    pub workspace: Workspace,
+    /// How keys and values are kept.
+    pub kv_format: KvFormat,
+}
+
+impl Needs {
+    /// For a decoder that admission let in.
+    ///
+    /// # Errors
+    /// [`LoadError::Option`] for a cache that cannot be, or what [`ArenaLayout::new`] refuses.
+    pub fn of(
+        manifest: &ModelManifest,
+        contract: &DecoderExecutionContract,
+        options: &LoadOptions,
+    ) -> Result<Needs, LoadError> {
+        let kv_format = kv_format(options)?;
+        let layout = ArenaLayout::new(contract)?;
+        let workspace = Workspace::of(&contract.semantic, options);
+        let needs = MemoryNeeds {
+            weights: Bytes(layout.bytes),
+            mapped: Bytes(0),
+            workspace: workspace.bytes(),
+            kv_groups: kv_groups(&contract.semantic, kv_format),
+            block_size: BLOCK_SIZE,
+            max_positions: contract.semantic.max_positions,
+            context_len: manifest.context_len,
+        };
+        Ok(Needs { needs, layout, workspace, kv_format })
+    }
 }
 
 /// Says with what was refused how much the device has, and how much of it others hold.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use foundation::{Bytes, DType, model::ModelManifest};
+use serde::Serialize;
 
 use crate::{
     batch::{StepBatch, StepId, StepOutput},
@@ -13,6 +14,11 @@ use crate::{
 pub trait Backend: Send + Sync {
     /// Short name: `cpu`, `cuda`.
     fn name(&self) -> &'static str;
+
+    /// What it computes on; `None`: this machine's processor.
+    fn device(&self) -> Option<DeviceInfo> {
+        None
+    }
 
     /// Decides, without reading weights, whether the backend can run the model and what that takes.
     fn admit(
@@ -30,6 +36,17 @@ pub trait Backend: Send + Sync {
         options: &LoadOptions,
         progress: &mut dyn FnMut(ProgressEvent) -> bool,
     ) -> Result<Box<dyn StepRunner>, LoadError>;
+}
+
+/// A device beside this machine's processor.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceInfo {
+    /// As its driver calls it: `NVIDIA H200`.
+    pub name: String,
+    /// The driver, for people: `CUDA 13.0`.
+    pub driver: String,
+    /// Bytes of its own memory that it can read in a second at the most; `None` where that is not known.
+    pub read_bytes_per_s: Option<f64>,
 }
 
 /// A loaded decoder that runs steps. Owned by one engine thread.
@@ -97,6 +114,9 @@ pub struct LoadOptions {
     pub memory_fraction: Option<f32>,
     /// Element type of the KV cache; `None`: the backend's own.
     pub kv_dtype: Option<DType>,
+    /// A row's result must not depend on the rows beside it, to the bit, whatever that costs. (On a backend where it never
+    /// does, this changes nothing.)
+    pub batch_invariant: bool,
     /// Threads for a backend's work on the host: computing, or reading weights; `None`: all cores.
     pub threads: Option<usize>,
 }
@@ -110,6 +130,7 @@ impl Default for LoadOptions {
             kv_memory: None,
             memory_fraction: None,
             kv_dtype: None,
+            batch_invariant: false,
             threads: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use foundation::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The device that the user asks for.
@@ -26,6 +27,35 @@ impl DeviceChoice {
     pub fn name(self) -> &'static str {
         TABLE.iter().find(|row| row.0 == self).expect("every choice has a row in TABLE").1
     }
+}
+
+/// What is there for models on NVIDIA GPUs, and what is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaSurvey {
+    /// The CUDA version that the driver speaks, or why there is none.
+    pub driver: Result<String, String>,
+    /// The visible GPUs, in the driver's order, or why there are none.
+    pub gpus: Result<Vec<GpuSummary>, String>,
+    /// Compute capabilities that this build has kernels for, as nvcc writes them (`90a`); empty: it was built without nvcc.
+    pub kernels: Vec<&'static str>,
+    /// NVIDIA's library for large matrix products, or why it is of no use. Our own kernels stand in for it.
+    pub cublaslt: Result<String, String>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuSummary {
+    /// As the driver calls it.
+    pub name: String,
+    /// Built in.
+    pub memory: Bytes,
+    /// Compute capability: `9.0`.
+    pub capability: String,
+}
+
+/// Looks over what is there for models on GPUs; `None` in a build without that backend.
+pub fn survey_cuda() -> Option<CudaSurvey> {
+    crate::backends::survey_cuda()
 }
 
 impl fmt::Display for DeviceChoice {

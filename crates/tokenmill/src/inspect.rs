@@ -1,6 +1,6 @@
 //! What a checkpoint is and what it needs, from its files alone.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use foundation::model::ModelManifest;
 use models::{
@@ -13,7 +13,11 @@ use models::{
 use runtime::backend::{Backend, LoadError, LoadOptions, MemoryPlan};
 use serde::Serialize;
 
-use crate::{error::Result, options::ModelOptions};
+use crate::{
+    backends::{self, Backends},
+    error::Result,
+    options::ModelOptions,
+};
 
 /// What a checkpoint is, what it needs, and who can run it. Everything wrong with it is listed at once.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -99,13 +103,16 @@ pub struct FileSummary {
 /// What a backend says about a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackendReport {
-    /// The backend: `cpu`.
+    /// The backend: `cpu`, `cuda`.
     pub backend: String,
+    /// This machine has a device for it.
+    pub is_here: bool,
     /// It can run the model.
     pub admitted: bool,
     /// What it would take.
     pub memory: Option<MemoryReport>,
-    /// Why not: operations that the backend lacks, memory that is missing.
+    /// Why not: no device, operations that the backend lacks, memory that is missing; and of a backend without a device, what
+    /// the model would need there.
     pub problems: Vec<String>,
 }
 
@@ -152,7 +159,7 @@ pub fn inspect(reference: &str, options: &ModelOptions) -> Result<InspectReport>
 pub(crate) fn report(
     manifest: &ModelManifest,
     options: &ModelOptions,
-    backends: &[Arc<dyn Backend>],
+    backends: &Backends,
 ) -> InspectReport {
     let survey = Survey::of(manifest);
     let usable = !survey.findings.has_errors();
@@ -163,13 +170,16 @@ pub(crate) fn report(
         findings.into_iter().partition(|finding| finding.severity == Severity::Error);
     let asks = options.load_options();
     // A checkpoint that cannot be read gets no second list of the same findings from each backend.
-    let backends = if usable { backends } else { &[] };
+    let backends = match usable {
+        true => ask_all(backends, manifest, &asks),
+        false => Vec::new(),
+    };
     InspectReport {
         path: survey.layout.as_ref().map_or(&manifest.path, |layout| &layout.root).clone(),
         model: survey.metadata.as_ref().map(|metadata| summary(metadata, &survey)),
         files,
         unread: unread(&survey),
-        backends: backends.iter().map(|b| ask(b.as_ref(), manifest, &asks)).collect(),
+        backends,
         findings: wrong.iter().map(Finding::to_string).collect(),
         notes: notes.iter().map(Finding::to_string).collect(),
     }
@@ -188,19 +198,42 @@ fn unread(survey: &Survey) -> Vec<TensorSummary> {
     tensors.into_iter().map(summary).collect()
 }
 
+fn ask_all(
+    backends: &Backends,
+    manifest: &ModelManifest,
+    options: &LoadOptions,
+) -> Vec<BackendReport> {
+    let here = backends.found().iter().map(|backend| ask(backend.as_ref(), manifest, options));
+    let absent = backends.no_cuda().map(|reason| BackendReport {
+        backend: "cuda".to_owned(),
+        is_here: false,
+        admitted: false,
+        memory: None,
+        problems: [vec![reason.to_owned()], backends::what_cuda_would_say(manifest, options)]
+            .concat(),
+    });
+    here.chain(absent).collect()
+}
+
 fn ask(backend: &dyn Backend, manifest: &ModelManifest, options: &LoadOptions) -> BackendReport {
     let (memory, problems) = match backend.admit(manifest, options) {
         Ok(plan) => (Some(MemoryReport::from(&plan)), Vec::new()),
-        Err(LoadError::MissingCapability(missing)) => {
-            (None, missing.iter().map(ToString::to_string).collect())
-        }
-        Err(error) => (None, vec![error.to_string()]),
+        Err(error) => (None, problems(&error)),
     };
     BackendReport {
         backend: backend.name().to_owned(),
+        is_here: true,
         admitted: memory.is_some(),
         memory,
         problems,
+    }
+}
+
+/// What is wrong, one by one.
+pub(crate) fn problems(error: &LoadError) -> Vec<String> {
+    match error {
+        LoadError::MissingCapability(missing) => missing.iter().map(ToString::to_string).collect(),
+        error => vec![error.to_string()],
     }
 }
 

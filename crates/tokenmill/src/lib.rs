@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod backends;
 pub mod builtin;
 pub mod chat;
 pub mod config;
@@ -57,6 +58,6 @@ pub use models::prompt::DecodeStream;
 pub use options::{GenerateOptions, ModelOptions};
 pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;
-pub use runtime::progress::ProgressEvent;
+pub use runtime::{backend::DeviceInfo, progress::ProgressEvent};
 pub use session::{Answer, Session, SessionOptions};
 pub use settings::{Origin, Provenance, Setting};

@@ -2,7 +2,8 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
 };
 
 use foundation::{
@@ -13,6 +14,7 @@ use runtime::{backend::Backend, progress::ProgressEvent};
 use serde::Serialize;
 
 use crate::{
+    backends::Backends,
     builtin,
     config::Environment,
     device::DeviceChoice,
@@ -60,7 +62,8 @@ pub struct Library {
 struct Inner {
     cache: Option<Cache>,
     device: DeviceChoice,
-    backends: Vec<Arc<dyn Backend>>,
+    /// Looked for when they are first needed: opening a GPU takes a moment, and not every command runs a model.
+    backends: OnceLock<Backends>,
     place: builtin::Place,
     registry: Mutex<Registry>,
 }
@@ -74,12 +77,17 @@ struct Registry {
 }
 
 impl Library {
-    /// A library over this build's backends.
+    /// A library over this machine's backends. They are looked for when they are first needed, but for a device that is
+    /// wanted by name.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] where the chosen device cannot be had.
+    /// [`Error::InvalidOption`] where the chosen device cannot be had, and why.
     pub fn new(options: LibraryOptions) -> Result<Self> {
-        Self::with_backends(options, load::backends())
+        let library = Self::make(options, OnceLock::new());
+        if library.inner.device == DeviceChoice::Cuda {
+            library.backends().choose(DeviceChoice::Cuda)?;
+        }
+        Ok(library)
     }
 
     /// A library over the given backends, best first.
@@ -87,6 +95,12 @@ impl Library {
     /// # Errors
     /// [`Error::InvalidOption`] where the chosen device is not among them.
     pub fn with_backends(options: LibraryOptions, backends: Vec<Arc<dyn Backend>>) -> Result<Self> {
+        let library = Self::make(options, Backends::given(backends).into());
+        library.backends().choose(library.inner.device)?;
+        Ok(library)
+    }
+
+    fn make(options: LibraryOptions, backends: OnceLock<Backends>) -> Self {
         let environment = Environment::of_process();
         let cache_dir = options.cache_dir.or_else(|| environment.cache_dir());
         let inner = Inner {
@@ -96,8 +110,12 @@ impl Library {
             place: builtin::Place::new(options.built_in_dir.or_else(|| environment.own_cache())),
             registry: Mutex::default(),
         };
-        load::choose_backend(inner.device, &inner.backends)?;
-        Ok(Library { inner: Arc::new(inner) })
+        Library { inner: Arc::new(inner) }
+    }
+
+    fn backends(&self) -> &Backends {
+        let device = self.inner.device;
+        self.inner.backends.get_or_init(|| Backends::of_this_machine(device))
     }
 
     /// Loads a model and registers it. `progress` returns `false` to cancel; a failed or cancelled load gives every
@@ -114,9 +132,21 @@ impl Library {
     ) -> Result<Model> {
         let manifest = self.manifest(reference, &options)?;
         let reservation = Reservation::take(self, manifest.id.clone())?;
-        let (backend, why) = load::choose_backend(self.inner.device, &self.inner.backends)?;
+        // A GPU is opened while the tokenizer is read: both take a moment.
+        let (opened, backends) = thread::scope(|scope| {
+            let backends = scope.spawn(|| self.backends());
+            let opened = load::open(&manifest, &options, progress);
+            let opened = opened.and_then(|opened| {
+                load::prepare(progress, "opening the device")?;
+                Ok(opened)
+            });
+            // A panic there is a panic here.
+            (opened, backends.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let opened = opened?;
+        let (backend, why) = backends.choose(self.inner.device)?;
         let device = settings::device(self.inner.device, backend.name(), why, &options);
-        let model = load::load(backend.as_ref(), &manifest, &options, device, progress)?;
+        let model = load::load(opened, backend.as_ref(), &manifest, &options, device, progress)?;
         reservation.fill(model.clone());
         Ok(model)
     }
@@ -227,7 +257,7 @@ impl Library {
     /// [`Error::NotFound`]; everything else is in the report.
     pub fn inspect(&self, reference: &str, options: &ModelOptions) -> Result<InspectReport> {
         let manifest = self.manifest(reference, options)?;
-        Ok(crate::inspect::report(&manifest, options, &self.inner.backends))
+        Ok(crate::inspect::report(&manifest, options, self.backends()))
     }
 
     fn manifest(&self, reference: &str, options: &ModelOptions) -> Result<ModelManifest> {

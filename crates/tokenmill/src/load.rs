@@ -4,24 +4,22 @@ use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    sync::Arc,
 };
 
 use foundation::{Bytes, model::ModelManifest};
 use models::{
-    Checkpoint,
+    Checkpoint, DecoderExecutionContract,
     dialect::{CALL_PARSER, REASONING_PARSER, Selection},
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
 };
 use runtime::{
-    backend::{Backend, LoadError, LoadOptions},
+    backend::{Backend, LoadError, LoadOptions, MemoryPlan},
     engine::{Engine, EngineOptions},
     progress::ProgressEvent,
 };
 
 use crate::{
-    device::DeviceChoice,
     error::{Error, Result},
     model::{Model, ModelInfo, ModelParts},
     options::ModelOptions,
@@ -33,60 +31,52 @@ const MAX_TEMPLATE: u64 = 1 << 20;
 /// Most threads for a backend that computes on the host: beyond any such machine, and few enough to start at once.
 const MAX_THREADS: usize = 1024;
 
-/// This build's backends, best first.
-pub(crate) fn backends() -> Vec<Arc<dyn Backend>> {
-    vec![Arc::new(cpu::CpuBackend::new())]
+/// A checkpoint whose small files have been read: what is wrong with them is known before weights move.
+pub(crate) struct Opened {
+    checkpoint: Checkpoint,
+    files: TextFiles,
 }
 
-/// The backend for `choice` among `backends`, and why it is the one where nobody named it.
-pub(crate) fn choose_backend(
-    choice: DeviceChoice,
-    backends: &[Arc<dyn Backend>],
-) -> Result<(&Arc<dyn Backend>, String)> {
-    let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
-    let (found, why) = match choice {
-        DeviceChoice::Auto => {
-            let why = match names.iter().any(|&name| name == DeviceChoice::Cuda.name()) {
-                true => format!("the first of {}", names.join(", ")),
-                false => "this build has no CUDA backend".to_owned(),
-            };
-            (backends.first(), why)
-        }
-        _ => (backends.iter().find(|backend| backend.name() == choice.name()), String::new()),
-    };
-    let missing = || Error::InvalidOption {
-        option: "device",
-        message: match choice {
-            DeviceChoice::Cuda => "this build has no CUDA backend; use cpu or auto".to_owned(),
-            _ => format!("{choice} is not among this library's backends: {}", names.join(", ")),
-        },
-    };
-    Ok((found.ok_or_else(missing)?, why))
+/// Reads everything of `manifest` but its weights. Needs no device.
+pub(crate) fn open(
+    manifest: &ModelManifest,
+    options: &ModelOptions,
+    progress: &mut dyn FnMut(ProgressEvent) -> bool,
+) -> Result<Opened> {
+    options.validate()?;
+    let checkpoint = Checkpoint::open(manifest)
+        .map_err(|error| load_error(&manifest.path, LoadError::Checkpoint(error.to_string())))?;
+    // A large tokenizer takes seconds.
+    prepare(progress, "reading the tokenizer")?;
+    let files = TextFiles::read(&checkpoint.layout.root, options)?;
+    Ok(Opened { checkpoint, files })
 }
 
-/// Loads `manifest` on `backend`. The small files are read first: what is wrong with them is known before weights move.
+/// Tells what comes next.
+pub(crate) fn prepare(progress: &mut dyn FnMut(ProgressEvent) -> bool, detail: &str) -> Result<()> {
+    match progress(ProgressEvent::Prepare { detail: detail.into() }) {
+        true => Ok(()),
+        false => Err(Error::Cancelled),
+    }
+}
+
+/// Loads what was opened on `backend`.
 pub(crate) fn load(
+    opened: Opened,
     backend: &dyn Backend,
     manifest: &ModelManifest,
     options: &ModelOptions,
     device: Setting,
     progress: &mut dyn FnMut(ProgressEvent) -> bool,
 ) -> Result<Model> {
-    options.validate()?;
+    let Opened { checkpoint, files } = opened;
     let failed = |source| load_error(&manifest.path, source);
-    let checkpoint = Checkpoint::open(manifest)
-        .map_err(|error| failed(LoadError::Checkpoint(error.to_string())))?;
-    // A large tokenizer takes seconds.
-    if !progress(ProgressEvent::Prepare { detail: "reading the tokenizer".into() }) {
-        return Err(Error::Cancelled);
-    }
-    let files = TextFiles::read(&checkpoint.layout.root, options)?;
     let load_options = options.load_options();
     let memory = backend.admit(manifest, &load_options).map_err(failed)?;
     let runner = backend.load(manifest, &load_options, progress).map_err(failed)?;
     let engine_options = options.engine_options();
     let engine = Engine::start(runner, engine_options.clone());
-    let info = model_info(&checkpoint, &engine, backend.name());
+    let info = model_info(&checkpoint, &engine, backend, &memory);
     let loaded = Loaded {
         options,
         load: &load_options,
@@ -129,7 +119,12 @@ fn warn_of_strange_tokens(
     }
 }
 
-fn model_info(checkpoint: &Checkpoint, engine: &Engine, device: &str) -> ModelInfo {
+fn model_info(
+    checkpoint: &Checkpoint,
+    engine: &Engine,
+    backend: &dyn Backend,
+    memory: &MemoryPlan,
+) -> ModelInfo {
     let metadata = &checkpoint.metadata;
     let contract = checkpoint.contract.as_ref();
     ModelInfo {
@@ -138,11 +133,19 @@ fn model_info(checkpoint: &Checkpoint, engine: &Engine, device: &str) -> ModelIn
         dtype: metadata.dtype.map_or_else(String::new, |dtype| dtype.name().to_lowercase()),
         parameters: metadata.parameters.unwrap_or_default(),
         weight_bytes: metadata.weight_bytes.unwrap_or_default().0,
-        step_bytes: contract.map_or(0, |contract| contract.step_bytes().0),
+        step_bytes: contract.map_or(0, |contract| step_bytes(contract, memory)),
         vocab_size: engine.spec().vocab_size,
         max_sequence_tokens: engine.max_sequence_tokens(),
-        device: device.to_owned(),
+        device: backend.name().to_owned(),
+        device_info: backend.device(),
     }
+}
+
+/// What a step reads of the weights as the backend keeps them, which may be in a smaller type than the checkpoint has.
+fn step_bytes(contract: &DecoderExecutionContract, memory: &MemoryPlan) -> u64 {
+    let (step, stored) = (contract.step_bytes().0, contract.weight_bytes().0.max(1));
+    let kept = u128::from(step) * u128::from(memory.weights.0) / u128::from(stored);
+    step.min(u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 /// What is read of a checkpoint beside its weights.
@@ -292,6 +295,7 @@ impl ModelOptions {
             kv_memory: self.kv_memory,
             memory_fraction: self.memory_fraction,
             kv_dtype: self.kv_dtype,
+            batch_invariant: self.batch_invariant.unwrap_or(built_in.batch_invariant),
             threads: self.threads,
         }
     }

@@ -13,7 +13,7 @@ use models::{
     prompt::{ChatTemplate, Rendered, Tokenizer},
 };
 use runtime::{
-    backend::{MemoryPlan, RunnerSpec},
+    backend::{DeviceInfo, MemoryPlan, RunnerSpec},
     engine::{Engine, EngineRequest, Health, MetricsSnapshot},
     sampling::SamplingParams,
 };
@@ -70,8 +70,11 @@ pub struct ModelInfo {
     pub vocab_size: usize,
     /// The longest sequence the model serves, prompt and output together, in tokens.
     pub max_sequence_tokens: usize,
-    /// The backend that computes it: `cpu`.
+    /// The backend that computes it: `cpu`, `cuda`.
     pub device: String,
+    /// What that computes on; absent for the processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<DeviceInfo>,
 }
 
 /// Why no prompt of several was taken in.

@@ -80,6 +80,9 @@ pub struct ModelOptions {
     pub memory_fraction: Option<f32>,
     /// Element type of the KV cache (`--kv-cache-dtype`); `None`: the backend's own.
     pub kv_dtype: Option<DType>,
+    /// A row's result does not depend on the rows beside it, to the bit (`--batch-invariant`); `None`: it may on a GPU, in
+    /// the last digits. On the cpu it never does.
+    pub batch_invariant: Option<bool>,
     /// Threads for a backend's work on the host: computing, or reading weights.
     pub threads: Option<usize>,
     /// Requests that may wait (`--max-queue`).

@@ -70,6 +70,7 @@ impl ModelOptions {
             max_queue: Some(engine.max_queue),
             stall_after: Some(engine.stall_after),
             prefix_cache: Some(engine.prefix_cache),
+            batch_invariant: Some(load.batch_invariant),
             ..self
         }
     }
@@ -131,6 +132,12 @@ impl Loaded<'_> {
             self.kv_memory(),
             self.memory_fraction(),
             self.kv_dtype(),
+            self.given_or(
+                "batch_invariant",
+                options.batch_invariant.is_some(),
+                Provenance::built_in(),
+            )
+            .of("batch_invariant", self.load.batch_invariant.to_string()),
             self.threads(),
             number("max_queue", options.max_queue, self.max_queue),
             self.given_or("stall_after", options.stall_after.is_some(), Provenance::built_in())
@@ -308,6 +315,7 @@ mod tests {
             "max_queue",
             "stall_after",
             "prefix_cache",
+            "batch_invariant",
         ] {
             let (_, origin, why) = told(&ModelOptions::default(), &plan, setting);
             assert_eq!((origin, why.as_str()), (Origin::Default, "built in"), "{setting}");

@@ -4,7 +4,11 @@ use std::{fs, io, path::Path};
 
 use serde::Serialize;
 use server::settings::OPTIONS;
-use tokenmill::{Bytes, config::Environment};
+use tokenmill::{
+    Bytes,
+    config::Environment,
+    device::{self, CudaSurvey, GpuSummary},
+};
 
 use crate::{
     args::DoctorArgs,
@@ -49,7 +53,8 @@ impl Check {
 
 /// Prints the report; fails when a check failed.
 pub fn doctor(args: DoctorArgs, output: &Output) -> Result<(), Error> {
-    let mut checks = vec![Check::ok("version", crate::VERSION), processor(), memory(), gpu()];
+    let mut checks = vec![Check::ok("version", crate::VERSION), processor(), memory()];
+    checks.extend(gpu());
     checks.push(cache(&Environment::of_process()));
     checks.extend(variables());
     checks.extend(wrong_settings());
@@ -110,18 +115,72 @@ fn memory() -> Check {
     }
 }
 
-fn gpu() -> Check {
-    match (machine::nvidia_driver(), machine::nvidia_devices()) {
-        (None, 0) => Check::ok("gpu", "no NVIDIA driver: models run on the cpu"),
-        (Some(version), 0) => Check::warn(
-            "gpu",
-            version,
-            "the driver is loaded but there is no /dev/nvidia0: pass the GPU into the container",
-        ),
-        (driver, devices) => {
-            let driver = driver.unwrap_or_else(|| "driver version not shown".to_owned());
-            Check::ok("gpu", format!("{devices} NVIDIA devices, {driver}"))
+/// Driver, GPUs, and what this build has for them.
+fn gpu() -> Vec<Check> {
+    let kernel_module = machine::nvidia_driver();
+    match device::survey_cuda() {
+        Some(found) => cuda_checks(found, kernel_module),
+        None if kernel_module.is_none() => {
+            vec![Check::ok("gpu", "no NVIDIA driver: models run on the cpu")]
         }
+        None => vec![Check::warn(
+            "gpu",
+            "this build has no CUDA backend: models run on the cpu",
+            "build with the feature cuda, which is on unless told otherwise",
+        )],
+    }
+}
+
+/// `kernel_module` is the version line of the driver's module, if it is loaded: where it is, a GPU is expected.
+fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
+    let CudaSurvey { driver, gpus, kernels, cublaslt } = found;
+    let driver = match (driver, kernel_module) {
+        (Ok(speaks), Some(module)) => Check::ok("driver", format!("{speaks}, {module}")),
+        (Ok(speaks), None) => Check::ok("driver", speaks),
+        (Err(problem), None) => {
+            return vec![
+                Check::ok("gpu", format!("{problem}: models run on the cpu")),
+                built_kernels(&kernels, false),
+            ];
+        }
+        (Err(problem), Some(module)) => {
+            let hint = format!(
+                "its kernel module is loaded ({module}): pass the driver's libraries into the container"
+            );
+            Check::warn("driver", problem, hint)
+        }
+    };
+    let mut checks = vec![driver];
+    match gpus {
+        Ok(gpus) => checks.extend(gpus.iter().enumerate().map(|(index, gpu)| {
+            let GpuSummary { name, memory, capability } = gpu;
+            Check::ok(
+                format!("gpu {index}"),
+                format!("{name}, {memory}, compute capability {capability}"),
+            )
+        })),
+        Err(problem) => {
+            let hint = "models run on the cpu; pass the GPU into the container, or show it (CUDA_VISIBLE_DEVICES)";
+            checks.push(Check::warn("gpu", problem, hint));
+        }
+    }
+    checks.push(built_kernels(&kernels, true));
+    checks.push(match cublaslt {
+        Ok(library) => Check::ok("cublaslt", library),
+        Err(reason) => Check::ok("cublaslt", reason),
+    });
+    checks
+}
+
+/// The kernels in this build; that there are none matters where there is a driver.
+fn built_kernels(kernels: &[&str], is_expected: bool) -> Check {
+    if !kernels.is_empty() {
+        return Check::ok("kernels", format!("for compute capability {}", kernels.join(", ")));
+    }
+    let found = "none: there was no nvcc when this was built";
+    match is_expected {
+        true => Check::warn("kernels", found, "run tools/cuda/install-nvcc.sh and build again"),
+        false => Check::ok("kernels", found),
     }
 }
 
@@ -190,6 +249,45 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(writable(&file.join("below")).is_err());
+    }
+
+    fn survey() -> CudaSurvey {
+        CudaSurvey {
+            driver: Ok("CUDA 13.0".into()),
+            gpus: Ok(vec![GpuSummary {
+                name: "NVIDIA H200".into(),
+                memory: Bytes::gib(140),
+                capability: "9.0".into(),
+            }]),
+            kernels: vec!["80", "90a"],
+            cublaslt: Err("not installed".into()),
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_told_with_its_driver_kernels_and_library() {
+        let checks = cuda_checks(survey(), Some("580.1".into()));
+        let told: Vec<_> =
+            checks.iter().map(|check| (check.name.as_str(), check.found.as_str())).collect();
+        let wanted = [
+            ("driver", "CUDA 13.0, 580.1"),
+            ("gpu 0", "NVIDIA H200, 140.0 GiB, compute capability 9.0"),
+            ("kernels", "for compute capability 80, 90a"),
+            ("cublaslt", "not installed"),
+        ];
+        assert_eq!(told, wanted);
+        assert!(checks.iter().all(|check| check.level == Level::Ok));
+    }
+
+    #[test]
+    fn what_keeps_a_gpu_idle_is_a_warning_and_no_gpu_at_all_is_none() {
+        let hidden = CudaSurvey { gpus: Err("no GPU is visible".into()), ..survey() };
+        let bare = CudaSurvey { kernels: Vec::new(), ..hidden };
+        let checks = cuda_checks(bare.clone(), None);
+        let warned = |name: &str| checks.iter().any(|c| c.name == name && c.level == Level::Warn);
+        assert!(warned("gpu") && warned("kernels"), "{checks:?}");
+        let none = CudaSurvey { driver: Err("no NVIDIA driver".into()), ..bare };
+        assert!(cuda_checks(none, None).iter().all(|check| check.level == Level::Ok));
     }
 
     #[test]

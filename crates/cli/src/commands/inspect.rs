@@ -157,9 +157,10 @@ fn files(files: &FileSummary) -> String {
 }
 
 fn backend_lines(backend: &BackendReport, findings: &[String]) -> Vec<String> {
-    let verdict = match backend.admitted {
-        true => format!("{GOOD}can run it{GOOD:#}"),
-        false => format!("{BAD}cannot run it{BAD:#}"),
+    let verdict = match (backend.is_here, backend.admitted) {
+        (false, _) => format!("{DIM}not on this machine{DIM:#}"),
+        (true, true) => format!("{GOOD}can run it{GOOD:#}"),
+        (true, false) => format!("{BAD}cannot run it{BAD:#}"),
     };
     let mut lines = vec![row(&format!("on {}", backend.backend), verdict)];
     lines.extend(backend.memory.iter().flat_map(memory_lines));
@@ -228,6 +229,7 @@ mod tests {
         let finding = "model.norm.weight: missing".to_owned();
         let backend = BackendReport {
             backend: "cpu".into(),
+            is_here: true,
             admitted: false,
             memory: None,
             problems: vec![finding.clone(), "no attention".into()],

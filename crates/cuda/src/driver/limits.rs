@@ -26,6 +26,9 @@ pub struct DeviceLimits {
     pub pin_bandwidth: u64,
 }
 
+/// Devices by the driver's name, with what they were measured to read: bytes a second, streaming, nothing written.
+const READ_CEILINGS: &[(&str, f64)] = &[("NVIDIA H200", 4.70e12)];
+
 impl DeviceLimits {
     /// An H200, for plans that are made without a device.
     pub fn h200() -> DeviceLimits {
@@ -39,6 +42,14 @@ impl DeviceLimits {
             memory: Bytes(150_754_820_096),
             pin_bandwidth: 4_916_000_000_000,
         }
+    }
+
+    /// Bytes a second that the device's memory delivers at the most: measured where the device is known, else what its pins
+    /// could carry. `None` where the driver does not say.
+    pub fn read_ceiling(&self) -> Option<f64> {
+        let measured = READ_CEILINGS.iter().find(|(name, _)| *name == self.name);
+        let pins = (self.pin_bandwidth > 0).then_some(self.pin_bandwidth as f64);
+        measured.map(|(_, ceiling)| *ceiling).or(pins)
     }
 
     /// Whether the device has bulk copies, clusters, and launches that overlap their predecessor.
@@ -94,4 +105,18 @@ fn name_of(device: CUdevice) -> Result<String, DriverError> {
     check("cuDeviceGetName", result)?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_device_has_its_measured_ceiling_and_another_that_of_its_pins() {
+        let h200 = DeviceLimits::h200();
+        assert_eq!(h200.read_ceiling(), Some(4.70e12));
+        let other = DeviceLimits { name: "another".to_owned(), ..h200 };
+        assert_eq!(other.read_ceiling(), Some(4.916e12));
+        assert_eq!(DeviceLimits { pin_bandwidth: 0, ..other }.read_ceiling(), None);
+    }
 }

@@ -1,10 +1,6 @@
 //! Host memory that the device reads and writes by itself.
 
-use std::{
-    alloc::{self, Layout},
-    ptr, slice,
-    sync::Arc,
-};
+use std::{ptr, slice, sync::Arc};
 
 use cudarc::driver::sys;
 
@@ -19,20 +15,7 @@ pub struct Pinned {
     gpu: Arc<Gpu>,
     address: *mut u8,
     len: usize,
-    owner: Owner,
 }
-
-/// Whose memory it is.
-#[derive(Clone, Copy, Debug)]
-enum Owner {
-    /// The driver's.
-    Driver,
-    /// The host's, registered with the driver.
-    Host(Layout),
-}
-
-/// What memory of the host is aligned to before it is registered: a large page, so that few pages are locked.
-const PAGE: usize = 2 << 20;
 
 // SAFETY: plain memory with one owner.
 unsafe impl Send for Pinned {}
@@ -51,29 +34,7 @@ impl Pinned {
         let address = address.cast::<u8>();
         // SAFETY: the driver gave at least `len` bytes.
         unsafe { address.write_bytes(0, len) };
-        Ok(Pinned { gpu: Arc::clone(gpu), address, len, owner: Owner::Driver })
-    }
-
-    /// The same from memory of the host, which is locked after it was touched: several times faster, where much is needed
-    /// for a short time.
-    pub fn registered(gpu: &Arc<Gpu>, len: usize) -> Result<Pinned, DriverError> {
-        gpu.bind()?;
-        let layout = Layout::from_size_align(len.max(1).next_multiple_of(PAGE), PAGE)
-            .map_err(|_| DriverError::Invalid(format!("{len} bytes of pinned memory")))?;
-        // SAFETY: the layout has a size.
-        let address = unsafe { alloc::alloc_zeroed(layout) };
-        if address.is_null() {
-            alloc::handle_alloc_error(layout);
-        }
-        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
-        // SAFETY: the whole allocation, which nobody else knows yet.
-        let result = unsafe { sys::cuMemHostRegister_v2(address.cast(), layout.size(), flags) };
-        if let Err(error) = check("cuMemHostRegister", result) {
-            // SAFETY: allocated above with this layout, and given to nobody.
-            unsafe { alloc::dealloc(address, layout) };
-            return Err(error);
-        }
-        Ok(Pinned { gpu: Arc::clone(gpu), address, len, owner: Owner::Host(layout) })
+        Ok(Pinned { gpu: Arc::clone(gpu), address, len })
     }
 
     /// The bytes. No copy to or from them may be under way.
@@ -106,20 +67,10 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
-        let address = self.address.cast();
-        let freed = match self.owner {
-            // SAFETY: allocated once, freed once.
-            Owner::Driver => ("cuMemFreeHost", unsafe { sys::cuMemFreeHost(address) }),
-            // SAFETY: registered once, unregistered once.
-            Owner::Host(_) => ("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(address) }),
-        };
-        let freed = check(freed.0, freed.1);
-        match (freed, self.owner) {
-            // SAFETY: allocated with this layout; the driver has let go of it.
-            (Ok(()), Owner::Host(layout)) => unsafe { alloc::dealloc(self.address, layout) },
-            (Ok(()), Owner::Driver) => {}
-            // Memory that the device may still write is better lost than used again.
-            (Err(error), _) => tracing::warn!(%error, "pinned memory was not freed"),
+        // SAFETY: allocated once, freed once.
+        let result = unsafe { sys::cuMemFreeHost(self.address.cast()) };
+        if let Err(error) = check("cuMemFreeHost", result) {
+            tracing::warn!(%error, "pinned memory was not freed");
         }
     }
 }

@@ -61,7 +61,7 @@ impl<'a> DeviceSink<'a> {
         let stream = Stream::new(to.gpu)?;
         let slot = || {
             Ok(Slot {
-                pinned: Pinned::registered(to.gpu, to.most)?,
+                pinned: Pinned::new(to.gpu, to.most)?,
                 staging: to.convert.is_some().then(|| to.gpu.alloc(to.most)).transpose()?,
                 copied: Event::untimed(to.gpu)?,
                 is_busy: false,

@@ -56,6 +56,34 @@ pub fn load(
     threads: Option<usize>,
     progress: &mut dyn FnMut(ProgressEvent) -> bool,
 ) -> Result<DeviceWeights, LoadError> {
+    let ring = Ring::of(contract.weight_bytes().0, threads.unwrap_or_else(default_threads));
+    load_through(ring, gpu, contract, layout, files, progress)
+}
+
+/// Threads that read, and the bytes of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ring {
+    threads: usize,
+    bytes: usize,
+}
+
+impl Ring {
+    /// For a checkpoint of `total` bytes: each buffer is used often, and all together are pinned in little time.
+    fn of(total: u64, threads: usize) -> Ring {
+        let (least, most) = BUFFER_BYTES;
+        let bytes = (total / 512).next_multiple_of(least).clamp(least, most) as usize;
+        Ring { threads: threads.clamp(1, MOST_THREADS), bytes }
+    }
+}
+
+fn load_through(
+    ring: Ring,
+    gpu: &Arc<Gpu>,
+    contract: &DecoderExecutionContract,
+    layout: &ArenaLayout,
+    files: &[PathBuf],
+    progress: &mut dyn FnMut(ProgressEvent) -> bool,
+) -> Result<DeviceWeights, LoadError> {
     let mut progress = Tally { contract, done: 0, total: contract.weight_bytes().0, progress };
     progress.tell("device memory")?;
     let files = WeightFiles::open(files.iter().map(PathBuf::as_path))?;
@@ -66,22 +94,22 @@ pub fn load(
     stream.upload(&bytes, arena.view_mut().slice(range))?;
     progress.vectors(layout)?;
     make_up(&stream, contract, layout, arena.address(), &mut progress)?;
-    read(gpu, contract, layout, &files, arena.address(), threads, &mut progress)?;
+    read(ring, gpu, contract, layout, &files, arena.address(), &mut progress)?;
     let parts = layout.parts.clone().moved(arena.address());
     Ok(DeviceWeights { arena, parts })
 }
 
 /// Reads the matrices that lie in files.
 fn read(
+    ring: Ring,
     gpu: &Arc<Gpu>,
     contract: &DecoderExecutionContract,
     layout: &ArenaLayout,
     files: &WeightFiles,
     arena: u64,
-    threads: Option<usize>,
     progress: &mut Tally<'_>,
 ) -> Result<(), LoadError> {
-    let pieces = pieces::cut(contract, layout, buffer_bytes(progress.total))?;
+    let pieces = pieces::cut(contract, layout, ring.bytes)?;
     let Some(most) = pieces.iter().map(|piece| piece.bytes).max() else { return Ok(()) };
     let convert =
         match pieces.iter().all(|piece| dtype(&contract.bindings[piece.weight]) == DType::BF16) {
@@ -89,7 +117,7 @@ fn read(
             false => Some(Convert::load(gpu)?),
         };
     let to = Destination { gpu, arena, layout, contract, most, convert: convert.as_ref() };
-    let threads = threads.unwrap_or_else(default_threads).min(MOST_THREADS);
+    let threads = ring.threads;
     tracing::debug!(threads, buffers = BUFFERS, bytes = most, pieces = pieces.len(), "reading");
     let name = |piece: &Piece| tensor(&contract.bindings[piece.weight]);
     let open = || Ok(DeviceSink::open(to)?);
@@ -148,12 +176,6 @@ fn tensor(binding: &WeightBinding) -> String {
 
 fn default_threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Bytes of a buffer for a checkpoint of `total`: each buffer is used often, and the ring is pinned in little time.
-fn buffer_bytes(total: u64) -> usize {
-    let (least, most) = BUFFER_BYTES;
-    (total / 512).next_multiple_of(least).clamp(least, most) as usize
 }
 
 /// Counts bytes and tells of them.

@@ -14,7 +14,6 @@ use models::{
 use testkit::golden::fixture_directory;
 
 use super::*;
-use crate::driver::Pinned;
 
 /// A checkpoint, and what its arena must hold.
 struct Case {
@@ -233,33 +232,25 @@ fn fill_file(path: &Path, length: u64) {
 fn speed_of_loading() {
     let Some(gpu) = crate::testing::gpu() else { return };
     let seconds = |start: Instant| start.elapsed().as_secs_f64();
-    for pin in [Pinned::new, Pinned::registered] {
-        let start = Instant::now();
-        let ring: Vec<Pinned> = (0..8).map(|_| pin(&gpu, 8 << 20).unwrap()).collect();
-        let made = seconds(start);
-        drop(ring);
-        println!(
-            "pinning 64 MiB: {:.1} ms, with freeing {:.1} ms",
-            made * 1e3,
-            seconds(start) * 1e3
-        );
-    }
     let shm = Path::new("/dev/shm");
     let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap();
     let start = Instant::now();
     let case = repeated(4, &dir.path().join("w"));
     println!("file written in {:.2} s, {} threads here", seconds(start), default_threads());
     let total = case.contract.weight_bytes().0 as f64;
-    for threads in [16, 16, 8, 4] {
+    let rings =
+        [(16, 8), (16, 8), (16, 4), (16, 2), (16, 1), (12, 4), (12, 2), (8, 8), (8, 4), (8, 2)];
+    for (threads, mib) in rings {
         let start = Instant::now();
-        let weights = case.load(&gpu, threads).unwrap();
+        let ring = Ring { threads, bytes: mib << 20 };
+        let (contract, layout, files) = (&case.contract, &case.layout, &case.files);
+        let weights = load_through(ring, &gpu, contract, layout, files, &mut |_| true).unwrap();
         let loaded = seconds(start);
         drop(weights);
         println!(
-            "{threads} threads: {:.2} GB in {loaded:.3} s, {:.1} GB/s; freed in {:.3} s",
+            "{threads} threads, {mib} MiB: {:.2} GB in {loaded:.3} s, {:.1} GB/s",
             total / 1e9,
-            total / 1e9 / loaded,
-            seconds(start) - loaded
+            total / 1e9 / loaded
         );
     }
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/configs/qwen3-8b");

@@ -150,6 +150,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Element type of the key-value cache; auto is the backend's own",
     )
     .or("auto"),
+    model(
+        "batch-invariant",
+        Kind::Switch,
+        "Have no answer depend on what is computed beside it, not in its last digit; slower on a GPU",
+    )
+    .or("false"),
     model("threads", POSITIVE, "Threads for a backend's work on the host")
         .absent("all cores"),
     model("no-prefix-cache", Kind::Switch, "Compute every prompt anew").or("false"),

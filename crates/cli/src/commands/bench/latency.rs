@@ -17,6 +17,9 @@ use crate::{args::LatencyArgs, error::Error, progress::Progress};
 struct Results {
     /// Prompt tokens a second until the last sequence had its first token; mean of the repetitions.
     prefill_tokens_per_s: f64,
+    /// Of the time of a further token, the part that memory at its best would take; median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percent_of_floor: Option<f64>,
     #[serde(flatten)]
     measures: Measures,
 }
@@ -57,17 +60,23 @@ pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
     progress.clear();
     let wall_s = measured.iter().map(|traces| span(traces).as_secs_f64()).sum();
     let prefill = measured.iter().map(|traces| prefill_rate(traces)).sum::<f64>();
+    let (measures, floor) = (Measures::over(&measured.concat(), wall_s), Floor::of(&model, bench));
+    let step = measures.time_per_output_token.as_ref().map(|times| times.p50_ms);
     let results = Results {
         prefill_tokens_per_s: prefill / measured.len() as f64,
-        measures: Measures::over(&measured.concat(), wall_s),
+        percent_of_floor: floor.as_ref().zip(step).map(|(floor, ms)| floor.percent(ms)),
+        measures,
     };
     let shape = json!({
         "batch": args.batch, "prompt_len": args.prompt_len, "output_len": args.output_len,
         "iterations": args.iterations, "warmup": args.warmup, "seed": bench.target.seed,
     });
-    let report = Report::new("latency", &model, bench, shape).with_floor(Floor::of(&model, bench));
+    let report = Report::new("latency", &model, bench, shape).with_floor(floor);
     report.tell(bench, &results, |table| {
         table.row("prefill", format!("{:.1} tokens/s", results.prefill_tokens_per_s));
         table.measures(&results.measures);
+        if let Some(percent) = results.percent_of_floor {
+            table.row("of floor", format!("{percent:.1} % at the median TPOT"));
+        }
     })
 }

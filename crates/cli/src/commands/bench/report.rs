@@ -35,22 +35,31 @@ pub struct Report {
 pub struct Floor {
     /// Bytes of weights that one step reads: not those of an embedding table that is no head, too.
     pub step_bytes: u64,
-    /// What memory delivers to all threads, measured.
+    /// What memory delivers at the most: on the processor to all threads, measured at this moment; on a GPU as measured for
+    /// its kind, or what its pins could carry.
     pub memory_bytes_per_s: f64,
     /// The one over the other.
     pub time_per_output_token_ms: f64,
 }
 
 impl Floor {
-    /// On the processor, where the bandwidth is easily measured; `None` elsewhere.
+    /// Of the device that the model runs on; `None` where nobody knows how fast its memory is.
     pub fn of(model: &Model, bench: &Bench<'_>) -> Option<Self> {
         let info = model.info();
-        if info.device != "cpu" {
-            return None;
-        }
-        let all = machine::processor().threads;
-        let threads = bench.settings.count("threads").map_or(all, |count| count as usize);
-        Some(Floor::new(info.step_bytes, machine::read_bandwidth(threads)))
+        let bandwidth = match &info.device_info {
+            Some(device) => device.read_bytes_per_s?,
+            None => {
+                let all = machine::processor().threads;
+                let threads = bench.settings.count("threads").map_or(all, |count| count as usize);
+                machine::read_bandwidth(threads)
+            }
+        };
+        Some(Floor::new(info.step_bytes, bandwidth))
+    }
+
+    /// How near a step of `ms` milliseconds comes to the floor: 100 is as fast as memory can be read.
+    pub fn percent(&self, ms: f64) -> f64 {
+        self.time_per_output_token_ms / ms * 100.0
     }
 
     fn new(step_bytes: u64, memory_bytes_per_s: f64) -> Self {
@@ -121,7 +130,11 @@ impl Report {
             let made_up = if self.synthetic { ", made up" } else { "" };
             let weights = Bytes(info.weight_bytes);
             table.row("model", format!("{}, {} {weights}{made_up}", info.architecture, info.dtype));
-            table.row("device", &info.device);
+            let device = info.device_info.as_ref();
+            let device = device.map_or(info.device.clone(), |device| {
+                format!("{}: {}, {}", info.device, device.name, device.driver)
+            });
+            table.row("device", device);
         }
         table.row(
             "processor",
@@ -208,5 +221,6 @@ mod tests {
     fn the_floor_is_the_bytes_of_a_step_at_the_speed_of_memory() {
         let floor = Floor::new(3_000_000, 1e9);
         assert_eq!(floor.time_per_output_token_ms, 3.0);
+        assert_eq!(floor.percent(4.0), 75.0);
     }
 }
