@@ -201,27 +201,40 @@ impl Workspace {
 
     /// Memory for all of it.
     pub fn bytes(&self) -> Bytes {
-        let each = [self.token_row(), self.sequence_row()];
-        let rows = [self.rows, self.sequences];
-        let sized = each.iter().zip(rows).map(|(bytes, rows)| bytes.saturating_mul(rows as u64));
+        let outputs = output_rows(self.sequences);
+        let parts = [
+            (self.rows, self.token_row()),
+            (outputs, self.output_row()),
+            (self.sequences, self.sequence_row()),
+        ];
+        let sized = parts.into_iter().map(|(rows, bytes)| bytes.saturating_mul(rows as u64));
         Bytes(sized.fold(LIBRARY_SCRATCH, u64::saturating_add))
     }
 
-    /// Bytes for one token row: the residual stream and what is added to it in f32; normed, projected, mixed and activated
-    /// values in bf16; ids and positions.
+    /// Bytes for one token row: the residual stream and what is added to it, in f32; normed, projected, mixed and activated
+    /// values, in bf16; ids and positions.
     fn token_row(&self) -> u64 {
         let wide = 4 * 2 * self.hidden;
-        let narrow = 2 * (self.hidden + self.qkv + self.mixed + 3 * self.intermediate);
+        let narrow = 2 * (self.hidden + self.qkv + 2 * self.mixed + 3 * self.intermediate);
         (wide + narrow + 64) as u64
     }
 
-    /// Bytes for one sequence: logits, counts of its tokens, partial results of attention, block tables.
+    /// Bytes for one row that passes the head: its last hidden state twice, its logits, and what sampling keeps of them.
+    fn output_row(&self) -> u64 {
+        (6 * self.hidden + 2 * 4 * self.vocab + 4096) as u64
+    }
+
+    /// Bytes for one sequence: counts of its tokens, partial results of attention, block tables.
     fn sequence_row(&self) -> u64 {
-        let logits = 2 * 4 * self.vocab;
         let splits = 4 * SPLITS * (self.mixed + 2 * self.mixed.div_ceil(8));
         let tables = 4 * (self.positions.div_ceil(BLOCK_SIZE) + 8);
-        (logits + 4 * self.vocab + splits + 2 * tables + 1024) as u64
+        (4 * self.vocab + splits + 2 * tables + 1024) as u64
     }
+}
+
+/// Rows that pass the head at a time where a step advances up to `sequences`.
+pub fn output_rows(sequences: usize) -> usize {
+    sequences.clamp(64, 512)
 }
 
 #[cfg(test)]

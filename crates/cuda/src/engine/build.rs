@@ -24,11 +24,10 @@ use crate::{
         kv::{KvArena, KvFormat},
     },
     ops::{Ops, attention_decode, attention_prefill},
+    plan::output_rows,
     weights::DeviceWeights,
 };
 
-/// Output rows that pass the head at a time, at most.
-const OUTPUT_ROWS: usize = 64;
 /// Steps that may be queued and not yet waited for.
 const IN_FLIGHT: usize = 2;
 /// Words that the lists of one row's sampling may take beside a bitmask: biases, forbidden tokens.
@@ -81,7 +80,7 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         .collect::<Result<Vec<Bucket>, _>>()?;
     let kv = KvArena::new(&gpu, &semantic, &plan.kv_blocks, kv_format)?;
     let cache_layers = cache_layers(&kv, &lowered)?;
-    let output_rows = OUTPUT_ROWS.max(sequences.min(512));
+    let output_rows = output_rows(sequences);
     let widths = Widths::of(&lowered.layers, semantic.hidden_size, semantic.vocab_size);
     let heights = Heights { rows: options.max_step_tokens, outputs: output_rows };
     // Mixed steps make plans of their own, for fewer sequences than the largest bucket's.
