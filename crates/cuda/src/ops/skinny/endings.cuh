@@ -134,17 +134,29 @@ __device__ __forceinline__ float shared_float(uint32_t address) {
     return value;
 }
 
-// A float of the same address in the block of `rank`.
-__device__ __forceinline__ float cluster_float(uint32_t address, uint32_t rank) {
-    float value = 0.f;
-#if TM_HOPPER
-    asm volatile("{\n .reg .u32 a;\n mapa.shared::cluster.u32 a, %1, %2;\n ld.shared::cluster.f32 %0, [a];\n}"
+// The float at `address`, or 0; no branch, so that several are on their way at once.
+__device__ __forceinline__ float shared_float_if(uint32_t address, bool there) {
+    float value;
+    asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n mov.f32 %0, 0f00000000;\n @p ld.shared.f32 %0, [%1];\n}"
                  : "=f"(value)
-                 : "r"(address), "r"(rank)
+                 : "r"(address), "r"(uint32_t(there))
                  : "memory");
-#endif
     return value;
 }
+
+#if TM_HOPPER
+// The same of the block of `rank` in the cluster.
+__device__ __forceinline__ float cluster_float_if(uint32_t address, uint32_t rank, bool there) {
+    float value;
+    asm volatile(
+        "{\n .reg .pred p;\n .reg .u32 a;\n setp.ne.u32 p, %3, 0;\n mov.f32 %0, 0f00000000;\n"
+        " @p mapa.shared::cluster.u32 a, %1, %2;\n @p ld.shared::cluster.f32 %0, [a];\n}"
+        : "=f"(value)
+        : "r"(address), "r"(rank), "r"(uint32_t(there))
+        : "memory");
+    return value;
+}
+#endif
 
 // --- the endings ---
 //
@@ -152,6 +164,7 @@ __device__ __forceinline__ float cluster_float(uint32_t address, uint32_t rank) 
 // behind the next kernel's first stages.
 
 constexpr uint32_t MOST_TILE_ROWS = 256;
+constexpr int MOST_K_GROUPS = 8;
 
 // What a block knows when it finishes its rows.
 struct Finish {
@@ -167,39 +180,51 @@ struct Finish {
     uint32_t warp, warps, lane;
 };
 
-// The product at (row of this block, token): its partial sums in the order of their sources, eight asked for at a time.
-template <int NB>
+// The product at (row of this block, token): its partial sums in the order of their sources, eight on their way at a time.
+template <int NB, bool CLUSTER>
 __device__ __forceinline__ float gathered(const Finish& f, uint32_t row, uint32_t token) {
     uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4, step = NB * f.pitch * 4;
-    uint32_t sources = f.split * f.k_groups, rank = 0, k_group = 0;
     float sum = 0.f;
-    for (uint32_t first = 0; first < sources; first += 8) {
-        float values[8];
+#if TM_HOPPER
+    if constexpr (CLUSTER) {
+        uint32_t sources = f.split * f.k_groups, rank = 0, k_group = 0;
+#pragma unroll 1
+        for (uint32_t first = 0; first < sources; first += 8) {
+            float values[8];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            values[i] = 0.f;
-            if (first + i >= sources) continue;
-            values[i] = f.split > 1 ? cluster_float(at + k_group * step, rank) : shared_float(at + k_group * step);
-            if (++k_group == f.k_groups) k_group = 0, ++rank;
+            for (int i = 0; i < 8; ++i) {
+                values[i] = cluster_float_if(at + k_group * step, rank, first + i < sources);
+                bool wraps = ++k_group == f.k_groups;
+                k_group = wraps ? 0 : k_group;
+                rank += wraps;
+            }
+#pragma unroll
+            for (int i = 0; i < 8; ++i) sum += values[i];
         }
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sum += values[i];
+        return sum * f.row_scale[token] + f.bias[row];
     }
+#endif
+    float values[MOST_K_GROUPS];
+#pragma unroll
+    for (int i = 0; i < MOST_K_GROUPS; ++i) values[i] = shared_float_if(at + i * step, i < f.k_groups);
+#pragma unroll
+    for (int i = 0; i < MOST_K_GROUPS; ++i) sum += values[i];
     return sum * f.row_scale[token] + f.bias[row];
 }
 
 // Calls each(token, column) for all m x width, neighbouring lanes at neighbouring columns.
-template <typename Each>
+template <int NB, typename Each>
 __device__ __forceinline__ void spread(const Finish& f, uint32_t m, uint32_t width, Each each) {
     if (width <= 32) {
         uint32_t lanes = width > 16 ? 32 : width > 8 ? 16 : 8, tokens = 32 / lanes, column = f.lane % lanes;
-#pragma unroll 2
+#pragma unroll(NB < 32 ? 1 : 2)
         for (uint32_t token = f.warp * tokens + f.lane / lanes; token < m; token += f.warps * tokens)
             if (column < width) each(token, column);
         return;
     }
     uint32_t chunks = (width + 31) / 32, token = f.warp / chunks, chunk = f.warp % chunks;
     uint32_t token_step = f.warps / chunks, chunk_step = f.warps % chunks;
+#pragma unroll 1
     while (token < m) {
         if (chunk * 32 + f.lane < width) each(token, chunk * 32 + f.lane);
         token += token_step;
@@ -218,21 +243,21 @@ __device__ __forceinline__ float activated(float gate, uint32_t activation) {
 }
 
 // y = acc * row_scale + bias
-template <int NB>
+template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_plain(const SkinnyParams& p, const Finish& f) {
-    spread(f, p.m, f.rows, [&](uint32_t token, uint32_t row) {
+    spread<NB>(f, p.m, f.rows, [&](uint32_t token, uint32_t row) {
         if (f.first_row + row >= p.n) return;
-        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row + row] = __float2bfloat16_rn(gathered<NB>(f, row, token));
+        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row + row] = __float2bfloat16_rn(gathered<NB, CLUSTER>(f, row, token));
     });
 }
 
 // out = act(gate) * up
-template <int NB>
+template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_gate_up(const SkinnyParams& p, const Finish& f) {
-    spread(f, p.m, f.rows / 2, [&](uint32_t token, uint32_t column) {
+    spread<NB>(f, p.m, f.rows / 2, [&](uint32_t token, uint32_t column) {
         uint32_t row = (column >> 3) * 16 + (column & 7);
         if (f.first_row + row >= p.n) return;
-        float gate = gathered<NB>(f, row, token), up = gathered<NB>(f, row + 8, token);
+        float gate = gathered<NB, CLUSTER>(f, row, token), up = gathered<NB, CLUSTER>(f, row + 8, token);
         reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row / 2 + column] =
             __float2bfloat16_rn(activated(gate, p.activation) * up);
     });
@@ -240,12 +265,13 @@ __device__ __forceinline__ void finish_gate_up(const SkinnyParams& p, const Fini
 
 // Calls each(token, row, there) so that a token's rows lie in `lanes` neighbouring lanes of one warp (all lanes take part, `there`
 // tells whether there is something), then token_done(token, lanes) when all its rows have been.
-template <typename Each, typename Done>
+template <int NB, typename Each, typename Done>
 __device__ __forceinline__ void by_token(const SkinnyParams& p, const Finish& f, Each each, Done token_done) {
     uint32_t lanes = f.rows > 16 ? 32 : f.rows > 8 ? 16 : 8, tokens = 32 / lanes;
-#pragma unroll 2
+#pragma unroll(NB < 32 ? 1 : 2)
     for (uint32_t first = f.warp * tokens; first < p.m; first += f.warps * tokens) {
         uint32_t token = first + f.lane / lanes;
+#pragma unroll 1
         for (uint32_t row = f.lane % lanes; row < ((f.rows + 31) & ~31u); row += 32)
             each(token, row, token < p.m && row < f.rows && f.first_row + row < p.n);
         token_done(token, lanes);
@@ -253,21 +279,22 @@ __device__ __forceinline__ void by_token(const SkinnyParams& p, const Finish& f,
 }
 
 // h += residual_scale * (acc + bias); x_next = h * gain; the squares' sum
-template <int NB>
+template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Finish& f) {
     float squares = 0.f;
-    by_token(
+    by_token<NB>(
         p, f,
         [&](uint32_t token, uint32_t row, bool there) {
             if (!there) return;
             uint32_t column = f.first_row + row;
             float before = shared_float(f.h + (token * f.rows + row) * 4);
-            float value = before + p.residual_scale * gathered<NB>(f, row, token);
+            float value = before + p.residual_scale * gathered<NB, CLUSTER>(f, row, token);
             reinterpret_cast<float*>(p.h)[token * p.h_stride + column] = value;
             if (p.x_next) reinterpret_cast<bf16*>(p.x_next)[token * p.x_next_stride + column] = __float2bfloat16_rn(value * f.gain[row]);
             squares += value * value;
         },
         [&](uint32_t token, uint32_t lanes) {
+#pragma unroll 1
             for (uint32_t step = lanes / 2; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
             if (p.partials_out && f.lane % lanes == 0 && token < p.m)
                 reinterpret_cast<float*>(p.partials_out)[uint64_t(token) * p.partials_out_stride + blockIdx.x] = squares;
@@ -285,21 +312,22 @@ __device__ __forceinline__ void challenge(float& best, uint32_t& best_index, flo
 }
 
 // logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token
-template <int NB>
+template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finish& f) {
     float best = __int_as_float(0xff800000);
     uint32_t best_index = 0xffffffffu;
-    by_token(
+    by_token<NB>(
         p, f,
         [&](uint32_t token, uint32_t row, bool there) {
             if (!there) return;
-            float value = gathered<NB>(f, row, token) * p.logit_scale;
+            float value = gathered<NB, CLUSTER>(f, row, token) * p.logit_scale;
             if (p.softcap != 0.f) value = p.softcap * tanhf(value / p.softcap);
             reinterpret_cast<float*>(p.out)[token * p.out_stride + f.first_row + row] = value;
             challenge(best, best_index, value, f.first_row + row);
         },
         [&](uint32_t token, uint32_t lanes) {
             if (!p.best_value) return;
+#pragma unroll 1
             for (uint32_t step = lanes / 2; step > 0; step /= 2) {
                 float value = __shfl_xor_sync(0xffffffffu, best, step);
                 uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, step);
@@ -315,12 +343,12 @@ __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finis
         });
 }
 
-template <int NB, Ending ENDING>
+template <int NB, Ending ENDING, bool CLUSTER>
 __device__ __forceinline__ void finish(const SkinnyParams& p, const Finish& f) {
-    if (ENDING == PLAIN) finish_plain<NB>(p, f);
-    if (ENDING == RESIDUAL) finish_residual<NB>(p, f);
-    if (ENDING == GATE_UP) finish_gate_up<NB>(p, f);
-    if (ENDING == LOGITS) finish_logits<NB>(p, f);
+    if (ENDING == PLAIN) finish_plain<NB, CLUSTER>(p, f);
+    if (ENDING == RESIDUAL) finish_residual<NB, CLUSTER>(p, f);
+    if (ENDING == GATE_UP) finish_gate_up<NB, CLUSTER>(p, f);
+    if (ENDING == LOGITS) finish_logits<NB, CLUSTER>(p, f);
 }
 
 // --- what the endings read, asked for early; cp_async_wait<0> and a barrier before it is read ---
@@ -332,6 +360,7 @@ __device__ __forceinline__ void cp_async_4(uint32_t shared, const void* global, 
 // Constants of this block's rows; no kernel writes them.
 __device__ __forceinline__ void ask_constants(const SkinnyParams& p, uint32_t bias, uint32_t gain, uint32_t first_row,
                                               uint32_t rows, uint32_t thread, uint32_t threads) {
+#pragma unroll 1
     for (uint32_t row = thread; row < rows; row += threads) {
         bool there = first_row + row < p.n;
         const float* from_bias = reinterpret_cast<const float*>(p.bias ? p.bias : p.weight) + (there && p.bias ? first_row + row : 0);
@@ -345,6 +374,7 @@ __device__ __forceinline__ void ask_constants(const SkinnyParams& p, uint32_t bi
 __device__ __forceinline__ void ask_h(const SkinnyParams& p, uint32_t h, uint32_t first_row, uint32_t rows, uint32_t thread,
                                       uint32_t threads) {
     uint32_t pieces = rows / 4;
+#pragma unroll 1
     for (uint32_t i = thread; i < p.m * pieces; i += threads) {
         uint32_t token = i / pieces, row = i % pieces * 4;
         bool there = first_row + row < p.n;
@@ -357,6 +387,7 @@ __device__ __forceinline__ void ask_h(const SkinnyParams& p, uint32_t h, uint32_
 // at once; their order is fixed.
 __device__ __forceinline__ void scale_rows(const SkinnyParams& p, float* row_scale, uint32_t warp, uint32_t warps,
                                            uint32_t lane) {
+#pragma unroll 1
     for (uint32_t first = warp * 4; first < p.m; first += warps * 4) {
         uint32_t token = first + lane / 8;
         float scale = 1.f;
@@ -364,6 +395,7 @@ __device__ __forceinline__ void scale_rows(const SkinnyParams& p, float* row_sca
             const float* partials = reinterpret_cast<const float*>(p.row_partials) + uint64_t(token) * p.row_partials_stride;
             uint32_t count = token < p.m ? p.row_partials_count : 0;
             float sum = 0.f;
+#pragma unroll 1
             for (uint32_t at = 0; at < p.row_partials_count; at += 128) {
                 float values[16];
 #pragma unroll

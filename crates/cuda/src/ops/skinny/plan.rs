@@ -258,24 +258,22 @@ fn width_of(rows: usize) -> u32 {
 /// The layouts that may suit a problem on this device.
 pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
     let width = width_of(problem.rows);
-    let warp = limits.is_hopper_or_later() && width <= 32 && !problem.invariant;
+    let warp = limits.is_hopper_or_later() && !problem.invariant;
     let family = match () {
-        () if warp => Family::Warp,
+        () if warp && (width <= 16 || width <= 32 && !limits.has_wgmma()) => Family::Warp,
         () if limits.has_wgmma() => Family::Wgmma,
         () => Family::Portable,
     };
-    let plain = Layout {
-        family,
-        tile_rows: 64,
-        split: 1,
-        k_groups: 1,
-        stage_bytes: 16384,
-        trigger_lead: AT_ONCE,
-    };
+    let stage_bytes = if width == 8 { 32768 } else { 16384 };
+    let plain =
+        Layout { family, tile_rows: 64, split: 1, k_groups: 1, stage_bytes, trigger_lead: 0 };
     match family {
         Family::Wgmma => {
-            let tiles = [64, 128, 192].into_iter().flat_map(|rows| [1, 2, 4, 8].map(|s| (rows, s)));
-            tiles.map(|(tile_rows, split)| Layout { tile_rows, split, ..plain }).collect()
+            let tiles = [(64, 2), (64, 1), (128, 1), (192, 1)];
+            let splits = |tile| [1, 2, 4, 8].map(|split| (tile, split));
+            let layout =
+                |((tile_rows, k_groups), split)| Layout { tile_rows, split, k_groups, ..plain };
+            tiles.into_iter().flat_map(splits).map(layout).collect()
         }
         Family::Warp | Family::Portable => {
             let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
@@ -293,14 +291,16 @@ pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
 }
 
 impl Plan {
-    /// Estimated time, in bytes that the busiest multiprocessor moves.
+    /// Estimated time, in bytes that the busiest multiprocessor moves. The weights of the terms are fitted to an H200: a row of
+    /// `x` comes from the second-level cache; a block that follows another one on its multiprocessor keeps the next kernel
+    /// out; a cluster's meeting costs about a microsecond.
     fn cost(&self, limits: &DeviceLimits) -> f64 {
-        let weights =
-            f64::from(self.tile_rows) * self.problem.inner as f64 * 2.0 / f64::from(self.split);
-        let xs = self.problem.rows as f64 * self.problem.inner as f64 * 2.0 / f64::from(self.split);
+        let part = self.problem.inner as f64 * 2.0 / f64::from(self.split);
+        let (weights, xs) = (f64::from(self.tile_rows) * part, self.problem.rows as f64 * part);
         let waves = f64::from(self.blocks.div_ceil(limits.sms));
+        let meeting = if self.split > 1 { 40e3 * f64::from(self.split) } else { 0.0 };
         let idle = f64::from(MOST_WARPS) - f64::from(self.threads / 32);
-        waves * (weights + 0.5 * xs + 16384.0) + 8192.0 * f64::from(self.split) + 512.0 * idle
+        waves * (weights + 0.6 * xs + 8e3) + meeting + 512.0 * idle
     }
 }
 

@@ -32,6 +32,11 @@ __device__ __forceinline__ void tensor_copy_3d(uint32_t shared, const void* map,
         : "memory");
 }
 
+// Arrives without making anything visible: for those who have written nothing that others read.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void named_barrier(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
 
 // --- the unit's product ---
@@ -76,6 +81,7 @@ __device__ __forceinline__ void multiply(const SkinnyParams& p, const Units& u, 
 #if TM_WGMMA
     if constexpr (WGMMA) {
         wgmma_fence();
+#pragma unroll 1
         for (uint32_t slab = u.k_group; slab < present; slab += p.k_groups) {
             uint64_t weight = wgmma_descriptor(weights + slab * p.tile_rows * 128 + u.row_group * 64 * 128);
             uint64_t x = wgmma_descriptor(xs + slab * p.x_pitch);
@@ -87,6 +93,7 @@ __device__ __forceinline__ void multiply(const SkinnyParams& p, const Units& u, 
     }
 #endif
     if constexpr (!WGMMA) {
+#pragma unroll 1
         for (uint32_t slab = u.k_group; slab < present; slab += p.k_groups) {
             slab_mma<NB>(acc, weights + slab * p.tile_rows * 128, xs + slab * p.x_pitch, u.first_row, p.tile_rows, p.x_rows,
                          lane);
@@ -145,6 +152,7 @@ struct Producer {
         if (boxes_3d()) {
             tensor_copy_3d(at, &p.weight_map, 0, b.tile_row, slab, barrier, once);
         } else {
+#pragma unroll 1
             for (uint32_t i = 0; i < count; ++i)
                 tensor_copy_2d(at + i * p.tile_rows * 128, &p.weight_map, (slab + i) * SLAB, b.tile_row, barrier, once);
         }
@@ -156,6 +164,7 @@ struct Producer {
         if (boxes_3d()) {
             tensor_copy_3d(at, &p.x_map, 0, 0, slab, barrier, again);
         } else {
+#pragma unroll 1
             for (uint32_t i = 0; i < count; ++i)
                 tensor_copy_2d(at + i * p.x_pitch, &p.x_map, (slab + i) * SLAB, 0, barrier, again);
         }
@@ -172,14 +181,17 @@ struct Producer {
     // What does not depend on earlier kernels.
     __device__ __forceinline__ void before_wait() const {
         uint32_t first = min(p.stages, b.rounds);
+#pragma unroll 1
         for (uint32_t round = 0; round < first; ++round) ask_weights(round, round);
         trigger(first);
     }
 
     __device__ __forceinline__ void after_wait() const {
         uint32_t first = min(p.stages, b.rounds);
+#pragma unroll 1
         for (uint32_t round = 0; round < first; ++round) ask_x(round, round);
         uint32_t slot = 0, parity = 0;
+#pragma unroll 1
         for (uint32_t round = first; round < b.rounds; ++round) {
             mbarrier_wait(b.empty + 8 * slot, parity);
             ask_weights(round, slot);
@@ -204,6 +216,7 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     if (warp == multipliers) {
         Producer producer{p, b, policy_evict_first(), policy_evict_last()};
         if (lane == 0) {
+#pragma unroll 1
             for (uint32_t i = 0; i < p.stages; ++i) {
                 mbarrier_init(b.full + 8 * i, 1);
                 mbarrier_init(b.empty + 8 * i, multipliers);
@@ -222,10 +235,10 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
             TRACE(2)
         }
         __syncwarp();
-        if (p.split > 1) {  // takes part in both meetings of the cluster
-            cluster_arrive();
+        if (WGMMA && p.split > 1) {  // takes part in both meetings of the cluster
+            cluster_arrive_relaxed();
             cluster_wait();
-            cluster_arrive();
+            cluster_arrive_relaxed();
             cluster_wait();
         }
         return;
@@ -244,6 +257,7 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
 #pragma unroll
     for (int i = 0; i < NB / 2; ++i) acc[i] = 0.f;
     uint32_t slot = 0, parity = 0;
+#pragma unroll 1
     for (uint32_t round = 0; round < b.rounds; ++round) {
         mbarrier_wait(b.full + 8 * slot, parity);
         if (warp == 0 && round == 0) { TRACE(3) }
@@ -260,7 +274,7 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     keep_sums<NB>(sums, u, acc, p.tile_rows, p.m, lane);
     cp_async_wait<0>();
     named_barrier(multipliers * 32);
-    if (p.split > 1) {
+    if (WGMMA && p.split > 1) {
         cluster_arrive();
         cluster_wait();
     }
@@ -281,11 +295,16 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     f.warp = warp;
     f.warps = multipliers;
     f.lane = lane;
-    finish<NB, ENDING>(p, f);
-    if (warp == 0) { TRACE(6) }
-    __syncwarp();
-    if (p.split > 1) {  // no block leaves while another one may read its sums
-        cluster_arrive();
+    if (!WGMMA || p.split == 1) {
+        finish<NB, ENDING, false>(p, f);
+        if (warp == 0) { TRACE(6) }
+        return;
+    }
+    if constexpr (WGMMA) {
+        finish<NB, ENDING, true>(p, f);
+        if (warp == 0) { TRACE(6) }
+        __syncwarp();
+        cluster_arrive_relaxed();  // no block leaves while another one may read its sums
         cluster_wait();
     }
 }

@@ -85,7 +85,7 @@ __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
     f.warp = warp;
     f.warps = warps;
     f.lane = lane;
-    finish<NB, ENDING>(p, f);
+    finish<NB, ENDING, false>(p, f);
 }
 
 // --- entries: skinny_portable_<NB>_<ending> ---
