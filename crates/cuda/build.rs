@@ -161,7 +161,10 @@ impl Compiler {
             self.run_nvcc(source, &partial)?;
             fs::rename(&partial, &cached).map_err(|error| error.to_string())?;
         }
-        fs::copy(&cached, image).map(|_| ()).map_err(|error| error.to_string())
+        // A new file, not new contents: a copied build folder may share its files with the one it was copied from.
+        let partial = image.with_extension("partial");
+        fs::copy(&cached, &partial).map_err(|error| error.to_string())?;
+        fs::rename(&partial, image).map_err(|error| error.to_string())
     }
 
     fn run_nvcc(&self, source: &Path, image: &Path) -> Result<(), String> {

@@ -4,6 +4,7 @@
 //! that no launch by the host is timed.
 #![allow(clippy::print_stdout)]
 
+mod gemm;
 mod rows;
 mod runner;
 mod sample;
@@ -11,7 +12,7 @@ mod sample;
 use runner::{Outcome, Runner};
 
 /// One line for each operation.
-const BENCHES: &[fn(&Runner) -> Outcome] = &[rows::bench, sample::bench];
+const BENCHES: &[fn(&Runner) -> Outcome] = &[rows::bench, sample::bench, gemm::bench];
 
 fn main() -> Outcome {
     let Some(runner) = Runner::from_arguments() else { return Ok(()) };

@@ -67,7 +67,7 @@ impl Widths {
 
     /// bf16 elements of a row, all buffers together.
     fn row_halves(&self) -> usize {
-        2 * self.hidden + self.qkv + 2 * self.mixed + self.intermediate
+        2 * self.hidden + self.qkv + 2 * self.mixed + 3 * self.intermediate
     }
 }
 
@@ -86,6 +86,8 @@ pub struct Buffers {
     pub q: Buffer<bf16>,
     /// What attention gives, `[T, H D]`.
     pub mixed: Buffer<bf16>,
+    /// Gate and up interleaved in groups of 8, `[T, 2 I]`, where a product leaves them apart.
+    pub gate_up: Buffer<bf16>,
     /// `activation(gate) * up`, `[T, I]`.
     pub inner: Buffer<bf16>,
     /// Normed rows for the head, `[R, hidden]`.
@@ -109,6 +111,7 @@ impl Buffers {
             qkv: gpu.alloc(rows * widths.qkv)?,
             q: gpu.alloc(rows * widths.mixed)?,
             mixed: gpu.alloc(rows * widths.mixed)?,
+            gate_up: gpu.alloc(rows * 2 * widths.intermediate)?,
             inner: gpu.alloc(rows * widths.intermediate)?,
             last: gpu.alloc(outputs * widths.hidden)?,
             full: gpu.alloc(outputs * widths.hidden)?,

@@ -14,6 +14,7 @@
 use std::ops::Range;
 
 use half::bf16;
+use models::semantic::Activation;
 
 use super::{
     buffers::Buffers,
@@ -24,14 +25,17 @@ use crate::{
     driver::{DriverError, Stream, View, ViewMut},
     engine::layout::Layout,
     ops::{
-        Ops, Unsupported, attention_decode, attention_prefill, embed,
+        Ops, Unsupported, activation, attention_decode, attention_prefill, embed,
         gemm::{self, Output, Target},
         heads::{CacheScales, Norms, Rope},
         qkv_prepare, residual_norm, rms_norm,
         rows::{Handover, Next, NormWeight},
     },
-    weights::{Matrix, Vector},
+    weights::{LayerWeights, Matrix, Vector},
 };
+
+/// Rows from which on the library's product and a launch of its own for the gates beat one launch for both.
+const ROWS_FOR_LIBRARY: usize = 512;
 
 /// Why a step could not be queued.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -255,10 +259,7 @@ impl Forward<'_> {
     ) -> Result<(), ForwardError> {
         let decoder = self.decoder;
         let weights = &decoder.weights.parts.layers[index];
-        let x = self.part(buffers.x.view(), weights.gate_up.cols);
-        let inner = self.part_mut(buffers.inner.view_mut(), weights.down.cols);
-        let output = Output::GateUp(layer.mlp().activation);
-        self.product(weights.gate_up, weights.gate_up_bias, x, output, Target::Bf16(inner))?;
+        self.gate_up(weights, layer.mlp().activation, buffers)?;
         let is_last = index + 1 == decoder.layers.len();
         let branch = Branch {
             matrix: weights.down,
@@ -269,6 +270,32 @@ impl Forward<'_> {
         };
         let inner = self.part(buffers.inner.view(), branch.matrix.cols);
         self.leave_branch(branch, inner, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
+    }
+
+    /// `inner = activation(x Wgate) * (x Wup)`: in one launch, or by the library's product and a launch behind it where the rows
+    /// are so many that its speed pays for the detour.
+    fn gate_up(
+        &self,
+        weights: &LayerWeights,
+        activation: Activation,
+        buffers: &mut Buffers,
+    ) -> Result<(), ForwardError> {
+        let LayerWeights { gate_up, gate_up_bias, down, .. } = *weights;
+        let x = self.part(buffers.x.view(), gate_up.cols);
+        let library = self.ops.gemm.has_library() && !self.invariant;
+        if !library || self.rows() < ROWS_FOR_LIBRARY {
+            let inner = Target::Bf16(self.part_mut(buffers.inner.view_mut(), down.cols));
+            return self.product(gate_up, gate_up_bias, x, Output::GateUp(activation), inner);
+        }
+        let both = Target::Bf16(self.part_mut(buffers.gate_up.view_mut(), gate_up.rows));
+        self.product(gate_up, gate_up_bias, x, Output::Bf16, both)?;
+        let problem = activation::Problem { rows: self.rows(), intermediate: down.cols };
+        let args = activation::Args {
+            function: activation,
+            gate_up: buffers.gate_up.view(),
+            a: buffers.inner.view_mut(),
+        };
+        Ok(self.ops.activation.launch(self.stream, &activation::Plan::new(&problem)?, args)?)
     }
 
     /// `h += scale * post(input W)`, and `x = next(h)` where something follows.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    attention_decode::AttentionDecode, attention_prefill::AttentionPrefill, embed::Embed,
-    finish_logits::FinishLogits, gemm::Gemm, qkv_prepare::QkvPrepare, residual_norm::ResidualNorm,
-    rms_norm::RmsNorm, sample::Sample, skinny::Skinny,
+    activation::Activation, attention_decode::AttentionDecode, attention_prefill::AttentionPrefill,
+    embed::Embed, finish_logits::FinishLogits, gemm::Gemm, qkv_prepare::QkvPrepare,
+    residual_norm::ResidualNorm, rms_norm::RmsNorm, sample::Sample, skinny::Skinny,
 };
-use crate::driver::{DriverError, Gpu};
+use crate::driver::{DriverError, Gpu, cublaslt::Cublaslt};
 
 /// The operations, ready to launch.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Ops {
     pub residual_norm: ResidualNorm,
     /// Norms.
     pub rms_norm: RmsNorm,
+    /// Gates and what they let through, where a product leaves them apart.
+    pub activation: Activation,
     /// Matrix products.
     pub gemm: Gemm,
     /// Matrix products of few rows.
@@ -44,10 +46,29 @@ impl Ops {
             attention_prefill: AttentionPrefill::load(gpu)?,
             residual_norm: ResidualNorm::load(gpu)?,
             rms_norm: RmsNorm::load(gpu)?,
-            gemm: Gemm::load(gpu)?,
+            activation: Activation::load(gpu)?,
+            gemm: products(gpu)?,
             skinny: Skinny::load(gpu)?,
             finish_logits: FinishLogits::load(gpu)?,
             sample: Sample::load(gpu)?,
         })
+    }
+}
+
+/// Bytes of workspace that the library gets; planned for with everything else ([`crate::plan`]).
+const LIBRARY_WORKSPACE: usize = 64 << 20;
+
+/// Matrix products, by the library too where it is installed.
+fn products(gpu: &Arc<Gpu>) -> Result<Gemm, DriverError> {
+    let gemm = Gemm::load(gpu)?;
+    match Cublaslt::open(&[]) {
+        Ok(library) => {
+            tracing::debug!(?library, "large products may be the library's");
+            Ok(gemm.with_library(library, gpu.alloc(LIBRARY_WORKSPACE)?))
+        }
+        Err(why) => {
+            tracing::info!("{why}");
+            Ok(gemm)
+        }
     }
 }

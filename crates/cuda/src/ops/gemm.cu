@@ -56,7 +56,7 @@ template <int BM_, int BN_, int WM_, int WN_, int STAGES_> struct Tile {
     static constexpr int SHARED = STAGES * STAGE_BYTES;
 };
 
-template <class T, Epilogue E>
+template <class T, Epilogue E, bool ERF>
 __device__ __forceinline__ void store_tile(const GemmParams& p, const float (&acc)[T::WM / 16][T::WN / 8][4], uint32_t row0, uint32_t col0, uint32_t rows) {
     const uint32_t lane = threadIdx.x % 32;
     const float* bias = reinterpret_cast<const float*>(p.bias);
@@ -81,11 +81,11 @@ __device__ __forceinline__ void store_tile(const GemmParams& p, const float (&ac
                     const float u0 = acc[i][j + 1][2 * half] + b[2], u1 = acc[i][j + 1][2 * half + 1] + b[3];
                     const uint32_t out = (col0 + j * 8) / 2 + lane % 4 * 2;
                     store_pair(reinterpret_cast<bf16*>(p.y), uint64_t(row) * (p.n / 2), out, p.n / 2,
-                               activate(a0, p.activation) * u0, activate(a1, p.activation) * u1);
+                               activate<ERF>(a0, p.activation) * u0, activate<ERF>(a1, p.activation) * u1);
                 } else if constexpr (E == STORE_BF16) {
                     store_pair(reinterpret_cast<bf16*>(p.y), uint64_t(row) * p.n, col, p.n, a0, a1);
                 } else {
-                    store_pair<E == ADD_F32>(reinterpret_cast<float*>(p.y), uint64_t(row) * p.n, col, p.n, a0, a1);
+                    store_pair<E == ADD_F32>(reinterpret_cast<float*>(p.y), uint64_t(row) * p.n, col, 0, p.n, a0, a1);
                 }
             }
         }
@@ -159,7 +159,11 @@ template <class T, Epilogue E> __device__ __forceinline__ void gemm(const GemmPa
         }
     }
     cp_async_wait<0>();
-    store_tile<T, E>(p, acc, row0 + warp_row, col0 + warp_col, rows);
+    if (E == GATE_UP && p.activation == 2) {
+        store_tile<T, E, true>(p, acc, row0 + warp_row, col0 + warp_col, rows);
+    } else {
+        store_tile<T, E, false>(p, acc, row0 + warp_row, col0 + warp_col, rows);
+    }
 }
 
 // Mirrored by the table of tiles in gemm.rs.

@@ -9,12 +9,18 @@ enum Epilogue {
     ADD_F32, // y += sum
 };
 
-// 0: silu, 1: gelu by tanh, 2: gelu by erf.
-__device__ __forceinline__ float activate(float v, uint32_t kind) {
-    if (kind == 0) return v / (1.0f + __expf(-v));
-    if (kind == 2) return 0.5f * v * (1.0f + erff(v * 0.70710678118654752f));
-    const float inner = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-    return 0.5f * v * (1.0f + tanhf(inner));
+// 0: silu, 1: gelu by tanh (both are v times a sigmoid, whose divisor may overflow: then the quotient is 0, as it should be);
+// 2: gelu by erf, as a polynomial that is right to 1.5e-7. `ERF`: whether kind is 2, decided once and not for every value.
+template <bool ERF> __device__ __forceinline__ float activate(float v, uint32_t kind) {
+    if constexpr (ERF) {
+        const float z = fabsf(v) * 0.70710678118654752f, t = __fdividef(1.0f, 1.0f + 0.3275911f * z);
+        const float poly = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+        const float erf = copysignf(1.0f - poly * __expf(-z * z), v);
+        return 0.5f * v * (1.0f + erf);
+    } else {
+        const float z = kind == 0 ? v : 1.5957691216057308f * (v + 0.044715f * v * v * v);
+        return __fdividef(v, 1.0f + __expf(-z));
+    }
 }
 
 // Two neighbouring outputs of one row; `col` is even.
@@ -26,11 +32,12 @@ __device__ __forceinline__ void store_pair(bf16* y, uint64_t row_start, uint32_t
     if (col < n) y[row_start + col] = __float2bfloat16_rn(a);
     if (col + 1 < n) y[row_start + col + 1] = __float2bfloat16_rn(b);
 }
+// Of the two, those in [begin, n).
 template <bool ADD>
-__device__ __forceinline__ void store_pair(float* y, uint64_t row_start, uint32_t col, uint32_t n, float a, float b) {
+__device__ __forceinline__ void store_pair(float* y, uint64_t row_start, uint32_t col, uint32_t begin, uint32_t n, float a, float b) {
     float* at = y + row_start + col;
-    if (n % 2 == 0) {
-        if (col >= n) return;
+    if (n % 2 == 0) { // `col` and `begin` are even as well
+        if (col < begin || col >= n) return;
         float2 v = make_float2(a, b);
         if (ADD) {
             const float2 old = *reinterpret_cast<const float2*>(at);
@@ -39,6 +46,6 @@ __device__ __forceinline__ void store_pair(float* y, uint64_t row_start, uint32_
         *reinterpret_cast<float2*>(at) = v;
         return;
     }
-    if (col < n) at[0] = ADD ? at[0] + a : a;
-    if (col + 1 < n) at[1] = ADD ? at[1] + b : b;
+    if (col >= begin && col < n) at[0] = ADD ? at[0] + a : a;
+    if (col + 1 >= begin && col + 1 < n) at[1] = ADD ? at[1] + b : b;
 }

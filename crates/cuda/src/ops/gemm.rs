@@ -1,8 +1,11 @@
 //! Matrix products of many rows: the library's, or this crate's kernels `gemm.cu` and `gemm_wgmma.cu`.
 
+mod choices;
+mod library;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod tune;
 
 use std::sync::Arc;
 
@@ -10,11 +13,15 @@ use bytemuck::{Pod, Zeroable};
 use half::bf16;
 use models::semantic::Activation;
 
+pub use choices::{Choice, Choices, Stamp, pick};
 pub use plan::{Output, PORTABLE, Plan, PortableTile, Problem, Route, WGMMA, WgmmaTile};
+pub use tune::{Bench, Timing};
 
 use crate::driver::{
-    DeviceLimits, DriverError, Gpu, Image, Kernel, Stream, Swizzle, TensorMap, View, ViewMut, image,
+    Buffer, DeviceLimits, DriverError, Gpu, Image, Kernel, Stream, Swizzle, TensorMap, View,
+    ViewMut, cublaslt::Cublaslt, driver_version, image,
 };
+use library::Library;
 
 static PORTABLE_IMAGE: Image = image!("gemm");
 static WGMMA_IMAGE: Image = image!("gemm_wgmma");
@@ -73,16 +80,19 @@ struct WgmmaParams {
     n: u32,
     k: u32,
     activation: u32,
-    reserved: [u64; 3],
+    x_box: u32,
+    reserved: [u32; 5],
 }
 const _: () = assert!(size_of::<WgmmaParams>() == 320 && align_of::<WgmmaParams>() == 64);
 
-/// The kernels of matrix products, loaded.
+/// The kernels of matrix products, loaded; the library, where it was opened; what was found fastest.
 #[derive(Debug)]
 pub struct Gemm {
     limits: DeviceLimits,
     portable: Vec<[Kernel; 4]>,
     wgmma: Vec<[Kernel; 4]>,
+    library: Option<Library>,
+    choices: Choices,
 }
 
 impl Gemm {
@@ -105,12 +115,72 @@ impl Gemm {
             .map(|tile| all(&WGMMA_IMAGE, &tile.entries));
         let (portable, wgmma) =
             (portable.collect::<Result<_, _>>()?, wgmma.collect::<Result<_, _>>()?);
-        Ok(Gemm { limits, portable, wgmma })
+        let choices = Choices::new(Stamp {
+            device: limits.name.clone(),
+            driver: driver_version()?,
+            library: 0,
+        });
+        Ok(Gemm { limits, portable, wgmma, library: None, choices })
     }
 
-    /// The rule's plan, see [`Plan::new`].
+    /// Gives products to the library from now on, where the rule or a choice says so. Captured launches use the workspace
+    /// (64 MiB are plenty) at its address, so it stays here.
+    pub fn with_library(mut self, cublaslt: Cublaslt, workspace: Buffer<u8>) -> Gemm {
+        let library = Library::new(cublaslt, workspace);
+        self.choices = Choices::new(Stamp { library: library.version(), ..self.stamp().clone() });
+        self.library = Some(library);
+        self
+    }
+
+    /// Whether products may go to the library.
+    pub fn has_library(&self) -> bool {
+        self.library.is_some()
+    }
+
+    /// What choices depend on here.
+    pub fn stamp(&self) -> &Stamp {
+        self.choices.stamp()
+    }
+
+    /// What was chosen so far, to be saved.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// Takes over earlier choices, as far as they are for this device, driver and library, and still possible.
+    pub fn adopt_all(&mut self, choices: &Choices) {
+        if choices.stamp() == self.stamp() {
+            choices.iter().for_each(|(problem, choice)| self.adopt(problem, *choice));
+        }
+    }
+
+    fn adopt(&mut self, problem: &Problem, choice: Choice) {
+        let possible = match choice {
+            Choice::Library(algorithm) => {
+                self.library.as_ref().is_some_and(|l| l.choose(problem, &algorithm))
+            }
+            Choice::Ours(Route::Wgmma(_)) => self.limits.has_wgmma(),
+            Choice::Ours(_) => true,
+        };
+        if possible {
+            self.choices.set(*problem, choice);
+        }
+    }
+
+    /// How a problem is done: as chosen, else by the rule ([`Plan::new`]). A library that has no algorithm for it is passed over.
     pub fn plan(&self, problem: &Problem) -> Result<Plan, super::Unsupported> {
-        Plan::new(problem, &self.limits, false)
+        let library = self.library.as_ref().filter(|_| problem.rows > 0);
+        let plan = match self.choices.get(problem) {
+            Some(Choice::Ours(route)) => Plan::by(problem, &self.limits, route)?,
+            Some(Choice::Library(_)) => Plan::by(problem, &self.limits, Route::Cublaslt)?,
+            None => Plan::new(problem, &self.limits, library.is_some())?,
+        };
+        match plan.route {
+            Route::Cublaslt if !library.is_some_and(|l| l.can(problem)) => {
+                Plan::ours(problem, &self.limits)
+            }
+            _ => Ok(plan),
+        }
     }
 
     /// Queues the product. Without rows there is nothing to do.
@@ -129,9 +199,12 @@ impl Gemm {
                 let kernel = kernel_of(&self.wgmma, WGMMA.iter().position(|t| t == tile), plan)?;
                 launch_wgmma(stream, kernel, plan, tile, &args)
             }
-            Route::Cublaslt => {
-                Err(DriverError::Invalid("gemm: a plan for a library that is not open".to_owned()))
-            }
+            Route::Cublaslt => match &self.library {
+                Some(library) => library.launch(stream, &plan.problem, &args),
+                None => Err(DriverError::Invalid(
+                    "gemm: a plan for a library that is not open".to_owned(),
+                )),
+            },
         }
     }
 }
@@ -189,8 +262,9 @@ fn launch_wgmma(
         let (dims, strides) = ([u64::from(k), u64::from(length)], [2 * u64::from(k)]);
         TensorMap::bf16(address, &dims, &strides, &[64, box_rows], Swizzle::Bytes128)
     };
+    let x_box = plan::WGMMA_ROWS.min(rows);
     let params = WgmmaParams {
-        x: map(args.x.address(), rows, plan::WGMMA_ROWS)?,
+        x: map(args.x.address(), rows, x_box)?,
         w: map(args.w.address(), n, tile.columns / tile.cluster)?,
         bias: args.bias.map_or(0, |bias| bias.address()),
         y: args.y.address(),
@@ -199,7 +273,8 @@ fn launch_wgmma(
         n,
         k,
         activation: code_of(output),
-        reserved: [0; 3],
+        x_box,
+        reserved: [0; 5],
     };
     // SAFETY: as in `launch_portable`; the maps end where the matrices do.
     unsafe { stream.launch(kernel, plan.shape(), &params) }
@@ -215,6 +290,14 @@ fn code_of(output: Output) -> u32 {
 }
 
 impl Target<'_> {
+    /// Lends it for a shorter time.
+    pub fn reborrow(&mut self) -> Target<'_> {
+        match self {
+            Target::Bf16(view) => Target::Bf16(view.reborrow()),
+            Target::F32(view) => Target::F32(view.reborrow()),
+        }
+    }
+
     fn address(&self) -> u64 {
         match self {
             Target::Bf16(view) => view.address(),

@@ -97,22 +97,22 @@ pub struct PortableTile {
 pub struct WgmmaTile {
     /// Columns of `y` that one block computes, of 128 rows.
     pub columns: u32,
-    /// Blocks that share one tile of weights, one above the other.
+    /// Blocks, one above the other, that share one tile of weights.
     pub cluster: u32,
+    /// Blocks that share one tile of `y`, each a stretch of `k`; their sums are added in order. 1: the sum is in one piece.
+    pub split: u32,
     stages: u32,
-    /// Share of the widest tile's speed, in percent.
-    pace: u32,
     /// Kernels by output: bf16, f32, added f32, gate and up.
     pub(super) entries: [&'static str; 4],
 }
 
 macro_rules! entries {
-    ($prefix:literal) => {
+    ($($prefix:tt)*) => {
         [
-            concat!($prefix, "_bf16"),
-            concat!($prefix, "_f32"),
-            concat!($prefix, "_add"),
-            concat!($prefix, "_gate_up"),
+            concat!($($prefix)*, "_bf16"),
+            concat!($($prefix)*, "_f32"),
+            concat!($($prefix)*, "_add"),
+            concat!($($prefix)*, "_gate_up"),
         ]
     };
 }
@@ -125,43 +125,41 @@ pub static PORTABLE: [PortableTile; 4] = [
     PortableTile { size: [128, 128], threads: 256, stages: 3, entries: entries!("gemm_128x128") },
 ];
 
+macro_rules! wgmma {
+    ($columns:literal x $cluster:literal, $stages:literal stages) => {
+        WgmmaTile {
+            columns: $columns,
+            cluster: $cluster,
+            split: 1,
+            stages: $stages,
+            entries: entries!(concat!("gemm_wgmma_", $columns, "x", $cluster)),
+        }
+    };
+    ($columns:literal / $split:literal, $stages:literal stages) => {
+        WgmmaTile {
+            columns: $columns,
+            cluster: 1,
+            split: $split,
+            stages: $stages,
+            entries: entries!(concat!("gemm_wgmma_split_", $columns, "x", $split)),
+        }
+    };
+}
+
 /// Mirrors the list at the end of `gemm_wgmma.cu`.
-pub static WGMMA: [WgmmaTile; 5] = [
-    WgmmaTile {
-        columns: 64,
-        cluster: 1,
-        stages: 8,
-        pace: 60,
-        entries: entries!("gemm_wgmma_64x1"),
-    },
-    WgmmaTile {
-        columns: 128,
-        cluster: 1,
-        stages: 6,
-        pace: 82,
-        entries: entries!("gemm_wgmma_128x1"),
-    },
-    WgmmaTile {
-        columns: 128,
-        cluster: 2,
-        stages: 6,
-        pace: 86,
-        entries: entries!("gemm_wgmma_128x2"),
-    },
-    WgmmaTile {
-        columns: 192,
-        cluster: 2,
-        stages: 5,
-        pace: 96,
-        entries: entries!("gemm_wgmma_192x2"),
-    },
-    WgmmaTile {
-        columns: 256,
-        cluster: 2,
-        stages: 4,
-        pace: 100,
-        entries: entries!("gemm_wgmma_256x2"),
-    },
+pub static WGMMA: [WgmmaTile; 12] = [
+    wgmma!(64 x 1, 8 stages),
+    wgmma!(128 x 1, 6 stages),
+    wgmma!(192 x 1, 5 stages),
+    wgmma!(256 x 1, 4 stages),
+    wgmma!(128 x 2, 6 stages),
+    wgmma!(192 x 2, 5 stages),
+    wgmma!(256 x 2, 4 stages),
+    wgmma!(64 / 4, 8 stages),
+    wgmma!(128 / 2, 6 stages),
+    wgmma!(128 / 4, 6 stages),
+    wgmma!(192 / 2, 5 stages),
+    wgmma!(192 / 4, 5 stages),
 ];
 
 /// Elements of `k` that a stage holds.
@@ -241,13 +239,20 @@ impl Plan {
                 Shape { grid: [0, 1, 1], block: 0, shared: 0, cluster: 1, overlap: false }
             }
             Route::Wgmma(tile) => {
-                let clusters = tile.tiles(rows, n).min(u64::from((self.sms / tile.cluster).max(1)));
+                // Split tiles have their own blocks; others are taken in turn by as many blocks as there are multiprocessors.
+                let blocks = match tile.split {
+                    1 => {
+                        tile.tiles(rows, n).min(u64::from((self.sms / tile.cluster).max(1)))
+                            * u64::from(tile.cluster)
+                    }
+                    split => tile.tiles(rows, n) * u64::from(split),
+                };
                 Shape {
-                    grid: [clusters as u32 * tile.cluster, 1, 1],
+                    grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1],
                     block: WGMMA_THREADS,
                     // What dynamic shared memory begins with is unaligned: up to 1024 bytes are skipped.
                     shared: tile.stages * (WGMMA_ROWS + tile.columns) * STAGE_K * 2 + 1024,
-                    cluster: tile.cluster,
+                    cluster: tile.cluster * tile.split,
                     overlap: true,
                 }
             }
@@ -273,17 +278,44 @@ impl WgmmaTile {
         u64::from(rows.div_ceil(WGMMA_ROWS * self.cluster)) * u64::from(n.div_ceil(self.columns))
     }
 
-    /// Time of a product in units that only compare: waves, times what one takes.
-    fn cost(&self, rows: u32, n: u32, sms: u32) -> u64 {
-        let waves = self.tiles(rows, n).div_ceil(u64::from((sms / self.cluster).max(1)));
-        waves * u64::from(self.columns) * 1000 / u64::from(self.pace)
+    /// A sum in several pieces has another order than one in a single piece.
+    fn fits(&self, problem: &Problem) -> bool {
+        self.split == 1 || !problem.invariant
+    }
+
+    /// Nanoseconds that a product takes, roughly: waves of tiles, each so many steps of 64 along `k`; at least as long as its
+    /// weights take from memory. All constants are measurements on an H200 under load.
+    fn cost(&self, problem: &Problem, sms: u32) -> u64 {
+        let Problem { rows, n, k, .. } = *problem;
+        let blocks = self.tiles(rows, n) * u64::from(self.cluster * self.split);
+        let steps = u64::from(k.div_ceil(STAGE_K).div_ceil(self.split));
+        let step_ns = 125 + u64::from(self.columns) * 203 / 100;
+        let weights_ns = u64::from(n) * u64::from(k) * 2 / 3700;
+        let fixed_ns = match self.split {
+            1 => 2500,
+            2 => 5500,
+            // Large clusters find room late on a full device.
+            _ => 6000 + 200 * blocks.saturating_sub(64),
+        };
+        fixed_ns + weights_ns.max(blocks.div_ceil(u64::from(sms.max(1))) * steps * step_ns)
     }
 }
 
+/// This crate's ways that are worth timing: the rule's first, then those whose waves are not much longer.
+pub(super) fn candidates(problem: &Problem, limits: &DeviceLimits) -> Vec<Route> {
+    let Ok(Plan { route: first, .. }) = Plan::ours(problem, limits) else { return Vec::new() };
+    let cost = |tile: &WgmmaTile| tile.cost(problem, limits.sms);
+    let near = |tile: &&'static WgmmaTile| match first {
+        Route::Wgmma(best) => *tile != best && cost(tile) * 10 <= cost(best) * 14,
+        _ => false,
+    };
+    let others = WGMMA.iter().filter(|tile| tile.fits(problem)).filter(near).map(Route::Wgmma);
+    [first].into_iter().chain(others).collect()
+}
+
 fn wgmma_tile(problem: &Problem, sms: u32) -> &'static WgmmaTile {
-    let tiles =
-        WGMMA.iter().min_by_key(|tile| (tile.cost(problem.rows, problem.n, sms), tile.columns));
-    tiles.expect("the table has entries")
+    let able = WGMMA.iter().filter(|tile| tile.fits(problem));
+    able.min_by_key(|tile| tile.cost(problem, sms)).expect("a sum in one piece fits every problem")
 }
 
 fn portable_tile(problem: &Problem, sms: u32) -> &'static PortableTile {

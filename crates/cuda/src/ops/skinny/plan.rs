@@ -14,7 +14,6 @@ const PORTABLE_STAGES: u32 = 4;
 const ROOM: u32 = 110 * 1024;
 
 /// [`Plan::trigger_lead`] of kernels that let the next one start at once.
-pub const AT_ONCE: u32 = u32::MAX;
 
 /// Which kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

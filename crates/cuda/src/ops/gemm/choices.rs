@@ -1,0 +1,281 @@
+//! What was found fastest, by shape, and the small file that keeps it from one start to the next. Pure but for reading and
+//! writing that file.
+
+use std::{fmt::Write as _, io, path::Path};
+
+use models::semantic::Activation;
+
+use super::{Output, PORTABLE, Problem, Route, WGMMA};
+use crate::driver::cublaslt::Algorithm;
+
+/// First line of the file: a reader knows its own format alone.
+const HEADER: &str = "tokenmill matrix products 1";
+/// Lines that a file may have.
+const MOST: usize = 10_000;
+/// A later candidate must be this much faster than the first to be taken: noise must not decide.
+const MARGIN: f64 = 0.98;
+
+/// What the choices depend on: measured elsewhere, or with another library, they mean nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The device's name.
+    pub device: String,
+    /// CUDA version of the driver.
+    pub driver: i32,
+    /// Version of cuBLASLt; 0 where it is missing.
+    pub library: usize,
+}
+
+/// Who does a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// One of this crate's kernels.
+    Ours(Route),
+    /// The library, by this algorithm.
+    Library(Algorithm),
+}
+
+/// The fastest of `micros`: the first one (which needs no search) unless another beats it clearly.
+pub fn pick(micros: &[f64]) -> Option<usize> {
+    let best = (0..micros.len()).min_by(|&a, &b| micros[a].total_cmp(&micros[b]))?;
+    Some(if micros[best] < micros[0] * MARGIN { best } else { 0 })
+}
+
+/// Choices by problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choices {
+    stamp: Stamp,
+    chosen: Vec<(Problem, Choice)>,
+}
+
+impl Choices {
+    /// None yet.
+    pub fn new(stamp: Stamp) -> Choices {
+        Choices { stamp, chosen: Vec::new() }
+    }
+
+    /// What they depend on.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// What was chosen for exactly this problem.
+    pub fn get(&self, problem: &Problem) -> Option<Choice> {
+        self.chosen.iter().find(|(known, _)| known == problem).map(|(_, choice)| *choice)
+    }
+
+    /// Replaces or adds.
+    pub fn set(&mut self, problem: Problem, choice: Choice) {
+        self.chosen.retain(|(known, _)| *known != problem);
+        self.chosen.push((problem, choice));
+    }
+
+    /// All of them, in the order they were made.
+    pub fn iter(&self) -> impl Iterator<Item = &(Problem, Choice)> {
+        self.chosen.iter()
+    }
+
+    /// The file's choices, where it was written for this stamp; none where there is no such file, or it says something else.
+    pub fn load(path: &Path, stamp: &Stamp) -> Choices {
+        let none = || Choices::new(stamp.clone());
+        match std::fs::read_to_string(path) {
+            Ok(text) => Choices::parse(&text, stamp).unwrap_or_else(none),
+            Err(_) => none(),
+        }
+    }
+
+    /// Writes the file whole or not at all, and its folder where that is missing.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+        std::fs::write(&unfinished, self.text())?;
+        std::fs::rename(&unfinished, path)
+    }
+
+    fn text(&self) -> String {
+        let Stamp { device, driver, library } = &self.stamp;
+        let mut text = format!("{HEADER}\ndevice {device}\ndriver {driver}\nlibrary {library}\n");
+        for (problem, choice) in &self.chosen {
+            let Problem { rows, n, k, bias, output, invariant } = problem;
+            let (bias, invariant) = (u8::from(*bias), u8::from(*invariant));
+            let _ = write!(text, "{rows} {n} {k} {bias} {invariant} {} ", name_of(*output));
+            let _ = match choice {
+                Choice::Ours(Route::Wgmma(tile)) => {
+                    writeln!(text, "wgmma {} {} {}", tile.columns, tile.cluster, tile.split)
+                }
+                Choice::Ours(Route::Portable(tile)) => {
+                    writeln!(text, "portable {} {}", tile.size[0], tile.size[1])
+                }
+                Choice::Ours(Route::Cublaslt) => writeln!(text, "library"),
+                Choice::Library(Algorithm { data, workspace }) => {
+                    let words: Vec<String> = data.iter().map(|word| format!("{word:x}")).collect();
+                    writeln!(text, "algorithm {workspace} {}", words.join(" "))
+                }
+            };
+        }
+        text
+    }
+
+    fn parse(text: &str, stamp: &Stamp) -> Option<Choices> {
+        let mut lines = text.lines();
+        let Stamp { device, driver, library } = stamp;
+        let wanted = [
+            HEADER.to_owned(),
+            format!("device {device}"),
+            format!("driver {driver}"),
+            format!("library {library}"),
+        ];
+        if wanted.iter().any(|wanted| lines.next() != Some(wanted)) {
+            return None;
+        }
+        let mut choices = Choices::new(stamp.clone());
+        for (count, line) in lines.enumerate() {
+            if count == MOST {
+                return None;
+            }
+            let (problem, choice) = parse_line(line)?;
+            choices.set(problem, choice);
+        }
+        Some(choices)
+    }
+}
+
+fn parse_line(line: &str) -> Option<(Problem, Choice)> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let (head, tail) = words.split_at_checked(6)?;
+    let number = |word: &str| word.parse::<u32>().ok();
+    let flag = |word: &str| match word {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    };
+    let problem = Problem {
+        rows: number(head[0])?,
+        n: number(head[1])?,
+        k: number(head[2])?,
+        bias: flag(head[3])?,
+        invariant: flag(head[4])?,
+        output: OUTPUTS.iter().find(|(name, _)| *name == head[5])?.1,
+    };
+    let choice = match tail {
+        ["library"] => Choice::Ours(Route::Cublaslt),
+        ["wgmma", columns, cluster, split] => {
+            let wanted = (number(columns)?, number(cluster)?, number(split)?);
+            let found =
+                WGMMA.iter().find(|tile| (tile.columns, tile.cluster, tile.split) == wanted);
+            Choice::Ours(Route::Wgmma(found?))
+        }
+        ["portable", rows, columns] => {
+            let size = [number(rows)?, number(columns)?];
+            Choice::Ours(Route::Portable(PORTABLE.iter().find(|t| t.size == size)?))
+        }
+        ["algorithm", workspace, data @ ..] => {
+            let words: Option<Vec<u64>> =
+                data.iter().map(|word| u64::from_str_radix(word, 16).ok()).collect();
+            let data = words?.try_into().ok()?;
+            Choice::Library(Algorithm { data, workspace: workspace.parse().ok()? })
+        }
+        _ => return None,
+    };
+    Some((problem, choice))
+}
+
+const OUTPUTS: [(&str, Output); 6] = [
+    ("bf16", Output::Bf16),
+    ("f32", Output::F32),
+    ("add", Output::AddF32),
+    ("silu", Output::GateUp(Activation::Silu)),
+    ("gelu-tanh", Output::GateUp(Activation::GeluTanh)),
+    ("gelu", Output::GateUp(Activation::GeluErf)),
+];
+
+fn name_of(output: Output) -> &'static str {
+    let entry = OUTPUTS.iter().find(|(_, known)| *known == output);
+    entry.expect("the table holds every output").0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp() -> Stamp {
+        Stamp { device: "NVIDIA H200".to_owned(), driver: 13000, library: 130_100 }
+    }
+
+    fn some() -> Choices {
+        let mut choices = Choices::new(stamp());
+        let plain = Problem::plain(2048, 6144, 4096);
+        choices.set(
+            plain,
+            Choice::Library(Algorithm { data: [1, 0, u64::MAX, 4, 5, 6, 7, 8], workspace: 32 }),
+        );
+        for (i, (_, output)) in OUTPUTS.into_iter().enumerate() {
+            let problem = Problem { output, bias: i % 2 == 0, ..Problem::plain(i as u32, 32, 8) };
+            choices.set(problem, Choice::Ours(Route::Wgmma(&WGMMA[i % 5])));
+        }
+        choices
+            .set(Problem { invariant: true, ..plain }, Choice::Ours(Route::Portable(&PORTABLE[1])));
+        choices.set(Problem::plain(3, 8, 8), Choice::Ours(Route::Cublaslt));
+        choices
+    }
+
+    #[test]
+    fn the_first_wins_unless_clearly_beaten() {
+        assert_eq!(pick(&[]), None);
+        assert_eq!(pick(&[10.0, 9.9, 11.0]), Some(0));
+        assert_eq!(pick(&[10.0, 9.0, 8.0, 8.5]), Some(2));
+        assert_eq!(pick(&[f64::NAN, 3.0]), Some(0), "nothing is faster than what has no time");
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deeper/products.txt");
+        assert_eq!(Choices::load(&path, &stamp()), Choices::new(stamp()), "no file, no choices");
+        some().save(&path).unwrap();
+        assert_eq!(Choices::load(&path, &stamp()), some());
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing unfinished is left"
+        );
+    }
+
+    #[test]
+    fn a_file_of_another_machine_or_format_counts_for_nothing() {
+        let text = some().text();
+        assert_eq!(Choices::parse(&text, &stamp()), Some(some()));
+        for other in [
+            Stamp { device: "NVIDIA B200".to_owned(), ..stamp() },
+            Stamp { driver: 13010, ..stamp() },
+            Stamp { library: 0, ..stamp() },
+        ] {
+            assert_eq!(Choices::parse(&text, &other), None);
+        }
+        for (from, to) in [
+            ("products 1", "products 2"),
+            ("wgmma 128 1 1", "wgmma 128 3 1"),
+            ("algorithm 32 1", "algorithm 32 g"),
+            ("algorithm 32 1", "algorithm 32"),
+            ("library 130100\n2048", "library 130100\n\n2048"),
+            ("2048 6144", "-2048 6144"),
+            (" bf16 ", " fp8 "),
+        ] {
+            let broken = text.replace(from, to);
+            assert_ne!(broken, text, "{from}");
+            assert_eq!(Choices::parse(&broken, &stamp()), None, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_later_choice_replaces_an_earlier_one() {
+        let mut choices = some();
+        let problem = Problem::plain(2048, 6144, 4096);
+        choices.set(problem, Choice::Ours(Route::Wgmma(&WGMMA[0])));
+        assert_eq!(choices.get(&problem), Some(Choice::Ours(Route::Wgmma(&WGMMA[0]))));
+        assert_eq!(choices.iter().count(), some().iter().count());
+        assert_eq!(choices.get(&Problem::plain(1, 1, 8)), None);
+    }
+}
