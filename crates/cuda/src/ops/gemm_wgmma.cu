@@ -1,15 +1,19 @@
 // gemm_wgmma.cu   y[m,n] = sum_k x[m,k] * w[n,k] (+ bias[n]), for Hopper's warpgroup products
 // shapes    as gemm.cu: x [rows, k] bf16, w [n, k] bf16, bias [n] f32 or none, y [rows, n] bf16 or f32; gate_up: y [rows, n / 2]
 //           = act(gate) * up from rows of w interleaved in groups of 8; add: y [rows, n] f32 is added to in place
-// mapping   a cluster of CLUSTER blocks computes (CLUSTER * 128) x BN; clusters are persistent and take every gridDim-th tile.
-//           A block is a producer warp (in a warpgroup that gives its registers away) and two consumer warpgroups of 64 x BN
-//           each. Stages of (128 + BN) x 64 elements arrive by bulk tensor copies with 128-byte swizzle; each block of a
-//           cluster loads its share of the weight tile and multicasts it to both. 1024 bytes of barriers and alignment, then
-//           STAGES x (128 + BN) x 128 bytes of shared memory: one block a multiprocessor.
-// numerics  f32 accumulation in one fixed order over k, no split: a row never depends on the other rows
-// bound     compute: 2*rows*n*k; 780 TFLOP/s is what the library reaches on an H200
-// limits    sm_90a; k % 8 == 0; x, w 16-byte aligned; any n, any rows; live_rows as in gemm.cu (rows past it are computed, not stored)
-// rejected  (see docs/lab-log.md)
+// mapping   a block is a producer warp (in a warpgroup that gives its registers away) and two consumer warpgroups of 64 x BN each.
+//           Stages of (128 + BN) x 64 elements arrive by bulk tensor copies with 128-byte swizzle: STAGES x (128 + BN) x 128
+//           bytes of shared memory and 1024 for alignment, one block a multiprocessor. The last tiles of a matrix are moved
+//           inside it and store their own part alone.
+//           many rows: clusters of CLUSTER blocks, one above the other, share a weight tile, of which each brings its part for
+//           all; they are persistent and take every gridDim-th tile
+//           few rows: the SPLIT blocks of a cluster share one tile, each a stretch of k, and add their sums through each
+//           other's shared memory
+// numerics  f32 accumulation in one fixed order over k: a row never depends on the other rows. Split tiles add SPLIT such sums
+//           in the order of the blocks: rerun == run, but not equal to tiles that are not split
+// bound     compute: 2*rows*n*k at 780 TFLOP/s (an H200 at its power limit: about 680); few rows: 2*n*k bytes at 4.7 TB/s
+// limits    sm_90a; k % 8 == 0; x, w 16-byte aligned; any n (gate_up: n % 16 == 0), any rows; live_rows as in gemm.cu
+// rejected  a cluster-wide release at every stage, copies beyond the edges, tanhf and erff in the epilogue (docs/lab-log.md)
 #include "gemm.cuh"
 
 struct alignas(64) TensorMap { uint64_t opaque[16]; };
