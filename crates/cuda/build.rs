@@ -2,7 +2,7 @@
 //!
 //! nvcc is looked for in `$NVCC`, `.cuda/` at the root of the repository (`tools/cuda/install-nvcc.sh` fills it),
 //! `$CUDA_HOME` and `$PATH`. Without one the crate still builds, its images are empty and it says so at run time;
-//! `TOKENMILL_REQUIRE_KERNELS=1` makes that an error. `TOKENMILL_CUDA_ARCHS=90a` narrows the list while developing.
+//! `REQUIRE_KERNELS=1` makes that an error. `CUDA_ARCHS=90a` narrows the list while developing.
 //! Results are cached by content: a kernel is compiled again when its source, a header, the flags or nvcc change.
 
 use std::{
@@ -27,7 +27,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 fn main() {
-    for name in ["NVCC", "CUDA_HOME", "TOKENMILL_CUDA_ARCHS", "TOKENMILL_REQUIRE_KERNELS"] {
+    for name in ["NVCC", "CUDA_HOME", "CUDA_ARCHS", "REQUIRE_KERNELS"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=src/ops");
@@ -36,12 +36,12 @@ fn main() {
     let sources = sources(Path::new("src/ops"));
     match find_nvcc() {
         Some(nvcc) => {
-            let archs = env::var("TOKENMILL_CUDA_ARCHS").unwrap_or_else(|_| ARCHS.to_owned());
+            let archs = env::var("CUDA_ARCHS").unwrap_or_else(|_| ARCHS.to_owned());
             Compiler::new(nvcc, &archs, &out).compile_all(sources, &out);
-            println!("cargo:rustc-env=TOKENMILL_KERNEL_ARCHS={archs}");
+            println!("cargo:rustc-env=KERNEL_ARCHS={archs}");
         }
         None => {
-            let required = env::var("TOKENMILL_REQUIRE_KERNELS").is_ok_and(|value| value == "1");
+            let required = env::var("REQUIRE_KERNELS").is_ok_and(|value| value == "1");
             assert!(!required, "no nvcc found; run tools/cuda/install-nvcc.sh");
             if Path::new("/proc/driver/nvidia/version").exists() {
                 println!(
@@ -51,7 +51,7 @@ fn main() {
             for source in sources {
                 fs::write(out.join(image_name(&source)), []).expect("OUT_DIR is writable");
             }
-            println!("cargo:rustc-env=TOKENMILL_KERNEL_ARCHS=");
+            println!("cargo:rustc-env=KERNEL_ARCHS=");
         }
     }
 }

@@ -54,6 +54,12 @@ const STEPS: &[Step] = &[
         run: |repo| tidy::run(repo, &tidy::Options::default()).map(|()| Outcome::Passed),
     },
     Step {
+        name: "kernels",
+        quick: true,
+        advice: "mend the kernel that nvcc names; it must compile for every GPU",
+        run: kernels,
+    },
+    Step {
         name: "clippy",
         quick: true,
         advice: "mend the warnings; an exception is an `#[expect(...)]` with a reason",
@@ -103,6 +109,15 @@ const STEPS: &[Step] = &[
         run: openai::run,
     },
 ];
+
+/// Compiles every kernel for every GPU.
+fn kernels(repo: &Repo) -> Result<Outcome, Error> {
+    if !repo.root.join(".cuda/nvidia/cu13/bin/nvcc").is_file() {
+        let advice = "run tools/cuda/install-nvcc.sh";
+        return Ok(Outcome::Missing { tool: "nvcc", advice });
+    }
+    cargo(repo, "build --locked -p cuda")
+}
 
 /// Runs the steps; stops at the first that fails.
 pub fn run(repo: &Repo, options: &Options) -> Result<(), Error> {

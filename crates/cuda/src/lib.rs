@@ -20,7 +20,7 @@ pub mod weights;
 
 /// The compute capabilities that this build has machine code for, as nvcc writes them (`90a`); empty without kernels.
 pub fn built_architectures() -> Vec<&'static str> {
-    env!("TOKENMILL_KERNEL_ARCHS").split(',').filter(|arch| !arch.is_empty()).collect()
+    env!("KERNEL_ARCHS").split(',').filter(|arch| !arch.is_empty()).collect()
 }
 
 pub use backend::CudaBackend;

@@ -7,14 +7,14 @@ use crate::driver::Gpu;
 /// The first GPU, or `None` with a line that says so.
 ///
 /// # Panics
-/// Where `TOKENMILL_REQUIRE_GPU` is `1` and there is no GPU: on a machine that has one, a skipped test is a failed test.
+/// Where `REQUIRE_GPU` is `1` and there is no GPU: on a machine that has one, a skipped test is a failed test.
 #[allow(clippy::print_stdout)]
 pub fn gpu() -> Option<Arc<Gpu>> {
     match Gpu::open(0) {
         Ok(gpu) => Some(gpu),
         Err(error) => {
-            let required = std::env::var("TOKENMILL_REQUIRE_GPU").is_ok_and(|value| value == "1");
-            assert!(!required, "TOKENMILL_REQUIRE_GPU is 1, but: {error}");
+            let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
+            assert!(!required, "REQUIRE_GPU is 1, but: {error}");
             println!("skipped: no GPU ({error})");
             None
         }
