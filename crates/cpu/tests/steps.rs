@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{Harness, Work, greedy, into_token, sampling};
 use foundation::{BlockId, SlotId, TokenId};
 use runtime::{
-    backend::{StepError, StepRunner},
+    backend::StepError,
     batch::{
         BlockCopy, EmbeddingOverride, OutputKind, OutputRow, Positions, RowOutput, SlotReset,
         StepBatch, StepId, TokenInput,

@@ -1,6 +1,8 @@
 //! Every fixture against the reference, as a bf16 engine can be held to it: the errors of logits are at most twice those
 //! of the reference's own bfloat16, and the likeliest token is the same wherever its lead exceeds twice that noise.
 
+#![allow(clippy::print_stdout)] // The errors of each prompt are worth a look, with --nocapture.
+
 mod common;
 
 use common::{DEFAULT, Harness, Mode, Sequence, Work, greedy, into_logits, into_token, load};

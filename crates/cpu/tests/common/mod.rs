@@ -6,6 +6,7 @@ use cpu::backend::load_runner;
 use foundation::model::ModelManifest;
 use runtime::backend::LoadOptions;
 use testkit::golden::fixture_directory;
+#[allow(unused_imports)] // Each test file uses its part.
 pub use testkit::harness::{
     Harness, Sequence, Work, greedy, into_logits, into_token, sampling, small_options,
 };

@@ -366,7 +366,7 @@ impl<'a> Parts<'a> {
         self,
         layout: &Layout,
         work: &[AttentionWork],
-        given: Option<(Range<usize>, Range<usize>)>,
+        given: Option<GivenPlaces>,
         small: Option<&SmallPlans>,
     ) -> Result<(), ForwardError> {
         let forward = Forward {
@@ -391,12 +391,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Where the given embeddings' row numbers and values lie in the step block.
+/// Where given embeddings lie in the step block: row numbers, then values (words).
+type GivenPlaces = (Range<usize>, Range<usize>);
+
+/// Packs the given embeddings of a step, where it has some.
 fn pack_given(
     batch: &StepBatch,
     layout: &Layout,
     block: &mut Block<'_>,
-) -> Result<Option<(Range<usize>, Range<usize>)>, WorkError> {
+) -> Result<Option<GivenPlaces>, WorkError> {
     if batch.embeddings.is_empty() {
         return Ok(None);
     }

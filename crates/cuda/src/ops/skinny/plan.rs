@@ -13,8 +13,6 @@ const PORTABLE_STAGES: u32 = 4;
 /// Shared memory of a block, so that two blocks of consecutive kernels fit into one multiprocessor of 228 KiB.
 const ROOM: u32 = 110 * 1024;
 
-/// [`Plan::trigger_lead`] of kernels that let the next one start at once.
-
 /// Which kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -64,7 +62,7 @@ pub struct Plan {
     pub slabs: u32,
     /// Stages in shared memory.
     pub stages: u32,
-    /// Stages that are left to ask for when the next kernel may start; [`AT_ONCE`]: as soon as this one runs.
+    /// Stages that are left to ask for when the next kernel may start.
     pub trigger_lead: u32,
     /// Blocks.
     pub blocks: u32,
