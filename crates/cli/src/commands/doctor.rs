@@ -154,10 +154,8 @@ fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
     match gpus {
         Ok(gpus) => checks.extend(gpus.iter().enumerate().map(|(index, gpu)| {
             let GpuSummary { name, memory, capability } = gpu;
-            Check::ok(
-                format!("gpu {index}"),
-                format!("{name}, {memory}, compute capability {capability}"),
-            )
+            let found = format!("{index}: {name}, {memory}, compute capability {capability}");
+            Check::ok("gpu", found)
         })),
         Err(problem) => {
             let hint = "models run on the cpu; pass the GPU into the container, or show it (CUDA_VISIBLE_DEVICES)";
@@ -271,7 +269,7 @@ mod tests {
             checks.iter().map(|check| (check.name.as_str(), check.found.as_str())).collect();
         let wanted = [
             ("driver", "CUDA 13.0, 580.1"),
-            ("gpu 0", "NVIDIA H200, 140.0 GiB, compute capability 9.0"),
+            ("gpu", "0: NVIDIA H200, 140.0 GiB, compute capability 9.0"),
             ("kernels", "for compute capability 80, 90a"),
             ("cublaslt", "not installed"),
         ];
