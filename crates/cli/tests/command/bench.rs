@@ -23,7 +23,8 @@ fn results(ran: &Ran) -> Value {
 fn latency_counts_every_token() {
     let home = Home::new();
     let model = llama();
-    let arguments = ["bench", "latency", &model, "--json", "-b3", "--iterations=2", "--warmup=1"];
+    let mut arguments = vec!["bench", "latency", &model, "--json", "-b3", "--iterations=2"];
+    arguments.extend(["--warmup=1", "--device=cpu"]);
     let ran = home.run(&[&arguments[..], &TINY].concat());
     let results = results(&ran);
     assert_eq!(results["requests"], 6);
