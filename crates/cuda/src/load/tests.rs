@@ -175,7 +175,15 @@ fn a_cancelled_or_failed_load_gives_every_byte_back() {
         text.contains("model-00001-of-00001.safetensors, tensor ") && text.contains("shrunk"),
         "{text}"
     );
-    assert_eq!(gpu.memory().unwrap().0, before);
+    // Tests beside this one take memory of the same device, and give it back in time.
+    let all_is_back = || gpu.memory().unwrap().0 >= before;
+    let waited = (0..100).any(|_| {
+        all_is_back() || {
+            thread::sleep(std::time::Duration::from_millis(100));
+            false
+        }
+    });
+    assert!(waited, "{} free, {before} before", gpu.memory().unwrap().0);
 }
 
 /// The bindings of Qwen3-8B in one file of `layers` layers that stand in for all of them: as much is read, and what is read is
