@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from generate import asked, mark, marks
 from recipe import conversation, style
-from recipe.skills import arithmetic, facts, itself, language, reading, records, stories, talk, tools
+from recipe.skills import any_records, any_tools, arithmetic, facts, itself, language, reading, records, stories, talk, tools
 from recipe.source import Source
 
 SEED = 2026
@@ -100,7 +100,18 @@ def at_hand(src, used):
 def calling(src, thinking=False):
     """Tools and a request: the call is asked for."""
     used = tools.use(src)
-    made = conversation.Conversation(tools=at_hand(src, used), thinking=thinking, skill="tool call", expect=("call", used.calls))
+    return call_of(used, at_hand(src, used), thinking)
+
+
+def calling_any(src):
+    """The same with tools that nobody has heard of."""
+    used = any_tools.use(src)
+    return call_of(used, tools.schemas(tools.with_others(src, used)))
+
+
+def call_of(used, listed, thinking=False):
+    """A request for a tool in a list."""
+    made = conversation.Conversation(tools=listed, thinking=thinking, skill="tool call", expect=("call", used.calls))
     made.messages = [{"role": "user", "content": used.ask}, {"role": "assistant", "content": ""}]
     return made
 
@@ -117,7 +128,7 @@ def answering(src):
 def not_calling(src):
     """Tools, and a question that needs none."""
     while True:
-        made = conversation.Conversation(tools=tools.with_others(src, tools.use(src)))
+        made = conversation.Conversation(tools=tools.schemas(tools.with_others(src, tools.use(src))))
         conversation._beside(src, made, rough=False)
         if made.messages:
             made.expect = ("no call", *made.expect)
@@ -132,7 +143,9 @@ SETS = {
     "yes or no": (single(facts.yes_no), 100),
     "lists": (single(facts.whole_list), 60),
     "JSON": (single(records.some_json), 400),
+    "JSON of any shape": (single(any_records.any_json), 200),
     "tool call": (calling, 400),
+    "tool call, any tool": (calling_any, 200),
     "tool call, thinking": (lambda src: calling(src, True), 100),
     "tool answer": (answering, 200),
     "no tool needed": (not_calling, 150),
@@ -176,6 +189,15 @@ def right(conversation, text, ended):
     if expect[:1] == ("no call",):
         return "<tool_call>" not in text and contains(text, expect[1:])
     return contains(text, expect)
+
+
+def parses(text):
+    """Whether an answer is JSON, whatever it says."""
+    try:
+        json.loads(text.split("</think>")[-1])
+    except ValueError:
+        return False
+    return True
 
 
 def calls(text):
@@ -225,13 +247,22 @@ class Runner:
     def prompt(self, messages, tools=None, thinking=False):
         return self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
 
+    def batches(self, prompts):
+        """Prompts of like length together, no more of them than there is room for."""
+        room, most = (2_500_000, 2048) if self.device == "cuda" else (40_000, 64)
+        chosen = []
+        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
+            if chosen and (len(chosen) == most or (len(chosen) + 1) * len(prompts[i]) > room):
+                yield chosen
+                chosen = []
+            chosen.append(i)
+        yield chosen
+
     @torch.no_grad()
-    def answers(self, prompts, longest=300, batch=384, **sampling):
+    def answers(self, prompts, longest=400, **sampling):
         """The answers to rendered prompts: (text, whether it ended by itself)."""
-        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         out = [None] * len(prompts)
-        for at in range(0, len(order), batch):
-            chosen = order[at : at + batch]
+        for chosen in self.batches(prompts):
             inputs = self.tokenizer([prompts[i] for i in chosen], return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
             inputs.pop("token_type_ids", None)
             made = self.model.generate(**inputs, max_new_tokens=longest, **({"do_sample": False, "temperature": None, "top_p": None, "top_k": None} | sampling), eos_token_id=self.ends, pad_token_id=self.ends[-1])
@@ -256,6 +287,11 @@ def evaluate(directory, data=None, report=None, share=1.0):
         result[name] = {"right": good, "of": len(rated), "share": round(good / len(rated), 4), "thrown away": thrown, "longest prompt": max(len(runner.tokenizer.encode(prompt, add_special_tokens=False)) for _, prompt, _, _ in rated),
                         "failures": [{"prompt": prompt.split("<|im_start|>user\n")[-1][:300], "answer": text[0][:300], "expected": str(made.expect)[:200]} for made, prompt, text, ok in rated if not ok][:30]}
         print(f"{name:38} {good:4} of {len(rated):4}  {100 * good / len(rated):6.2f} %   thrown away {thrown}", flush=True)
+        asked_for = [text[0] for made, _, text, _ in rated if made.expect[:1] == ("json",)]
+        if asked_for:
+            whole = sum(map(parses, asked_for))
+            result[name]["parses"] = [whole, len(asked_for)]
+            print(f"{'  of these, JSON that parses':38} {whole:4} of {len(asked_for):4}  {100 * whole / len(asked_for):6.2f} %", flush=True)
     for name in result:
         for failure in result[name]["failures"][:7]:
             print(f"[{name}] {failure['prompt'].split('<|im_end|>')[0]!r} -> {failure['answer']!r}   expected {failure['expected']}", flush=True)

@@ -1,8 +1,9 @@
 """Writes the training data: tokens, their weights in the loss, where documents begin, and marks of all that was asked.
 
-    generate.py MODEL DATA SHARDS [DOCUMENTS] [SEED]
+    generate.py MODEL DATA SHARDS [DOCUMENTS] [SECONDS]
 
-A shard is made from its own seed, so that the data does not depend on the number of processes.
+A shard is made from its own seed, so that the data does not depend on the number of processes. With SECONDS no more is
+made after that time: what is there then is the data.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import multiprocessing
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -21,6 +23,7 @@ from tokenizers import Tokenizer
 from recipe.conversation import document
 from recipe.source import Source
 
+SEED = 1
 LONGEST = 2048
 NONE = 32767
 
@@ -70,7 +73,8 @@ def shard(job):
     tokens, weights = numpy.asarray(ids, numpy.int16), numpy.repeat(numpy.asarray(weights, numpy.uint8), sizes)
     bounds = numpy.concatenate([[0], numpy.cumsum(sizes)])[[0, *ends]]
     rows = pack(tokens, weights, bounds.tolist())
-    numpy.savez(f"{data}/{index:04}.npz", **rows, asked=numpy.fromiter(asked, numpy.uint64, len(asked)))
+    numpy.savez(f"{data}/{index:04}.part.npz", **rows, asked=numpy.fromiter(asked, numpy.uint64, len(asked)))
+    os.rename(f"{data}/{index:04}.part.npz", f"{data}/{index:04}.npz")
     return len(ids)
 
 
@@ -102,23 +106,30 @@ def pack(tokens, weights, bounds, length=LONGEST, open_rows=8):
     return out
 
 
-def generate(model, data, shards, documents=5000, seed=1):
+def generate(model, data, shards, documents=6000, seconds=None):
     """All shards, by all cores."""
     Path(data).mkdir(parents=True, exist_ok=True)
+    begun, made, total = time.time(), 0, 0
     with multiprocessing.get_context("spawn").Pool(int(os.environ.get("PROCESSES", os.cpu_count()))) as workers:
-        total = sum(workers.imap_unordered(shard, [(model, data, index, documents, seed) for index in range(shards)]))
-    print(f"data: {shards * documents} documents, {total} tokens", flush=True)
+        coming = workers.imap_unordered(shard, [(model, data, index, documents, SEED) for index in range(shards)])
+        while made < shards:
+            try:
+                total += coming.next(timeout=max(0, begun + seconds - time.time()) if seconds else None)
+            except multiprocessing.TimeoutError:
+                break  # leaving the pool ends its processes
+            made += 1
+    print(f"data: {made} shards of {documents} documents, {total} tokens, {time.time() - begun:.0f} s", flush=True)
 
 
 def load(data):
     """All rows: tokens, weights, documents."""
-    loaded = [numpy.load(file) for file in sorted(Path(data).glob("*.npz"))]
+    loaded = [numpy.load(file) for file in sorted(Path(data).glob("[0-9]*[0-9].npz"))]
     return tuple(numpy.concatenate([rows[name] for rows in loaded]) for name in ("tokens", "weights", "documents"))
 
 
 def asked(data):
     """The marks of all that the training data asks."""
-    return numpy.unique(numpy.concatenate([numpy.load(file)["asked"] for file in sorted(Path(data).glob("*.npz"))]))
+    return numpy.unique(numpy.concatenate([numpy.load(file)["asked"] for file in sorted(Path(data).glob("[0-9]*[0-9].npz"))]))
 
 
 if __name__ == "__main__":

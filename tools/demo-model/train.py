@@ -1,8 +1,9 @@
 """Trains the decoder on packed documents and writes the checkpoint.
 
-    train.py MODEL DATA STEPS [MINUTES]
+    train.py MODEL DATA STEPS [MINUTES] [ROWS]
 
-With MINUTES the schedule follows the clock and ends at that time at the latest; else it follows STEPS alone.
+With MINUTES, loading and compiling counted, the schedule follows the clock and ends at that time at the latest; else it
+follows STEPS alone. The weights are written now and then, so that a run that is cut short leaves a model.
 """
 
 import json
@@ -23,6 +24,7 @@ RATE_MATRIX, RATE_REST = 0.02, 0.003
 WARMUP = 0.02
 DECAY = 0.01
 LOW = 0.1  # the weight of what others say
+REPORT, KEEP = 200, 1000  # steps from one report, from one copy of the weights to the next
 
 
 class Muon(torch.optim.Optimizer):
@@ -115,7 +117,9 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
     torch.manual_seed(SEED)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
+    ends = json.loads((Path(directory) / "generation_config.json").read_text())["eos_token_id"]
     begun = time.time()
+    deadline = begun + 60 * minutes if minutes else None
     tokens, weights, documents = (torch.from_numpy(array).to(device) for array in load(data))
     print(f"packed: {len(tokens)} rows of {LONGEST}, {(documents != NONE).float().mean():.3f} full, {(weights == 2).float().mean():.3f} answers, {time.time() - begun:.0f} s", flush=True)
     model = Decoder().to(device)
@@ -133,11 +137,13 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
 
     step_forward = torch.compile(forward) if device == "cuda" else forward
     order, at = torch.randperm(len(tokens), device=device), 0
-    begun, seen, report, history = time.time(), 0, 0.0, []
+    begun, seen, history = time.time(), 0, []
     for step in range(steps):
+        if step == 1:
+            begun = time.time()  # the first step compiles
         progress = step / steps
-        if minutes:
-            progress = max(progress, (time.time() - begun) / (60 * minutes))
+        if deadline and step:
+            progress = max(progress, (time.time() - begun) / (deadline - begun))
         if progress >= 1:
             break
         if at + rows > len(order):
@@ -154,16 +160,17 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
         for parameter in model.parameters():
             parameter.grad = None
         seen += rows * LONGEST
-        if step % 200 == 0 or step == steps - 1:
+        if step % KEEP == KEEP - 1:
+            save(dict(model.named_parameters()), directory, ends)
+        if step % REPORT == 0 or step == steps - 1:
             value = loss.item()
             history.append([step, round(value, 4)])
             print(f"step {step}, progress {progress:.3f}, loss {value:.4f}, {seen / (time.time() - begun) / 1e6:.2f} M tokens/s, epoch {seen / len(tokens) / LONGEST:.2f}", flush=True)
     print(f"trained: {step + 1} steps, {seen} tokens, {time.time() - begun:.0f} s", flush=True)
-    generation = json.loads((Path(directory) / "generation_config.json").read_text())
-    save(dict(model.named_parameters()), directory, generation["eos_token_id"])
+    save(dict(model.named_parameters()), directory, ends)
     return history
 
 
 if __name__ == "__main__":
     directory, data, steps, *rest = sys.argv[1:]
-    train(directory, data, int(steps), *map(float, rest))
+    train(directory, data, int(steps), *map(float, rest[:1]), *map(int, rest[1:]))

@@ -1,10 +1,11 @@
 """Conversations: turns in a row under one system prompt, with tools, with thoughts; and their text."""
 
 import json
+import re
 from dataclasses import dataclass, field
 
-from . import phrasing, style
-from .skills import arithmetic, facts, itself, language, reading, records, stories, talk, tools
+from . import lexicon, phrasing, style
+from .skills import any_records, any_tools, arithmetic, facts, itself, language, reading, records, stories, talk, tools
 from .source import cap
 from .turn import Turn
 
@@ -23,8 +24,8 @@ class Conversation:
 SKILLS = {
     facts.fact: 22, facts.yes_no: 2, facts.examples: 2, facts.whole_list: 0.8, facts.mix: 0.4, facts.translate: 1.2, language.plural: 1.2,
     arithmetic.plain: 13, arithmetic.two_by_one: 1.5, arithmetic.three: 1.0, arithmetic.single: 1.5, arithmetic.word_problem: 5, arithmetic.compare: 1.6, arithmetic.count: 1.2, arithmetic.even: 0.6, arithmetic.among: 1.6, arithmetic.size: 0.7,
-    arithmetic.too_big: 0.7, records.some_json: 10, stories.story: 7, stories.poem: 0.8, language.spelling: 3, language.rhyme: 1, language.case: 1, language.echo: 2, language.among: 2, reading.question: 5,
-    itself.about: 9, itself.refusal: 9, talk.small: 8,
+    arithmetic.too_big: 0.7, records.some_json: 10, any_records.any_json: 11, stories.story: 7, stories.poem: 0.8, language.spelling: 3, language.rhyme: 1, language.case: 1, language.echo: 3, language.among: 2.5, reading.question: 5,
+    itself.about: 10, itself.refusal: 9, talk.small: 8,
 }
 LONG = frozenset((stories.story,))
 
@@ -65,7 +66,7 @@ def spoken(src, made, thinking=False, system=None, change=None, rough=True):
         if rough and turn.rough:
             ask = style.careless(src, ask)
         elif rough and turn.skill in ("JSON", "word problems", "spelling", "picking", "refusals") and src.chance(0.15):
-            ask = phrasing.surrounded(src, ask)
+            ask = phrasing.surrounded(src, ask, after=turn.skill != "JSON")
         if change is not None:
             answer = change(turn) if turn.skill != "JSON" else turn.answer
         elif turn.skill not in ("JSON", "stories", "poems", "refusals") and src.chance(0.1):
@@ -103,8 +104,9 @@ def chat(src):
 def with_tools(src, used=None, rough=True):
     """A conversation with tools: calls, answers, and small talk around them."""
     conversation = Conversation(thinking=src.chance(0.2))
-    used = used or tools.use(src)
-    conversation.tools = tools.with_others(src, used)
+    used = used or (any_tools.use(src) if src.chance(0.5) else tools.use(src))
+    at_hand = tools.with_others(src, used)
+    conversation.tools = tools.schemas(at_hand)
     if src.chance(0.2):
         system, _, kind = style.system(src)
         if kind == "plain":
@@ -116,14 +118,24 @@ def with_tools(src, used=None, rough=True):
         if src.chance(0.5):
             _beside(src, conversation)
         else:
-            again = _again(src, used, conversation)
-            if again is None:
+            again = any_tools.use(src) if src.chance(0.5) else tools.use(src)
+            if tools.clash(again, at_hand):
                 break
+            at_hand.insert(src.number(0, len(at_hand)), again)
+            conversation.tools = tools.schemas(at_hand)
             _use(src, conversation, again)
     return conversation
 
 
 _BESIDE = {talk.small: 4, facts.fact: 4, arithmetic.word_problem: 0.5, itself.about: 1.5, itself.refusal: 0.8, language.spelling: 0.5}
+
+
+_NOUNS = frozenset(lexicon.TOOL_NOUNS.train + lexicon.TOOL_NOUNS.held)
+
+
+def _named(listed):
+    """The words in the names and descriptions of tools."""
+    return set(re.findall(r"[a-z]{3,}", " ".join(f"{tool['function']['name']} {tool['function']['description']}" for tool in listed).lower()))
 
 
 def _beside(src, conversation, rough=True):
@@ -135,27 +147,20 @@ def _beside(src, conversation, rough=True):
         return
     if turn.skill == "facts" and any(word in json.dumps(conversation.tools).lower() for word in ("search", "translat", "price")):
         return
+    if any(word in _NOUNS and word in _named(conversation.tools) for word in re.findall(r"[a-z]{3,}", turn.ask.lower())):
+        return
     conversation.messages += [{"role": "user", "content": style.careless(src, turn.ask) if rough and turn.rough else turn.ask}, _answer(turn.answer, turn.think)]
     conversation.skill, conversation.expect = "no tool", turn.expect
-
-
-def _again(src, used, conversation):
-    """Another use of one of the tools at hand."""
-    for _ in range(12):
-        other = tools.use(src)
-        if other.schema["function"]["name"] in [tool["function"]["name"] for tool in conversation.tools] and any(other.schema == tool for tool in conversation.tools):
-            return other
-    return None
 
 
 def _use(src, conversation, used, rough=True):
     ask = used.ask
     if rough:
-        if src.chance(0.12):
-            ask = phrasing.surrounded(src, ask)
-        if src.chance(0.15) and '"' not in ask and ":" not in ask:
+        if src.chance(0.2):
+            ask = phrasing.surrounded(src, ask, after=not any(isinstance(value, str) and ask.endswith(value) for _, arguments in used.calls for value in arguments.values()))
+        if src.chance(0.15) and not any(mark in ask for mark in '":={(,\n') and not any(len(str(value).split()) > 1 for _, arguments in used.calls for value in arguments.values()):
             ask = phrasing.shaken(src, ask)
-        if src.chance(0.1):
+        if src.chance(0.1) and not any(str(value)[-1:] in "?.!" for _, arguments in used.calls for value in arguments.values()):
             ask = ask.rstrip("?.!")
     think = tools.thought(src, used)
     call = {"role": "assistant", "content": "", "reasoning_content": think,
@@ -167,7 +172,7 @@ def _use(src, conversation, used, rough=True):
 
 def idle_tools(src):
     """Tools at hand that nothing calls for."""
-    conversation = Conversation(thinking=src.chance(0.2), tools=tools.with_others(src, tools.use(src)))
+    conversation = Conversation(thinking=src.chance(0.2), tools=tools.schemas(tools.with_others(src, any_tools.use(src) if src.chance(0.5) else tools.use(src))))
     for _ in range(src.number(1, 3)):
         _beside(src, conversation)
     return conversation if conversation.messages else with_tools(src)
@@ -245,7 +250,7 @@ def tool_list(listed):
 
 def document(src):
     """One document of the training data, in pieces with weights."""
-    kind = src.weighted({"chat": 74, "tools": 17, "idle": 3, "plain": 6})
+    kind = src.weighted({"chat": 66, "tools": 25, "idle": 4, "plain": 5})
     if kind == "plain":
         return [(plain_text(src) + "<|endoftext|>", 2)], None
     made = {"chat": chat, "tools": with_tools, "idle": idle_tools}[kind](src)

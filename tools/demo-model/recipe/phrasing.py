@@ -43,11 +43,11 @@ _BEFORE = [
 _AFTER = ["Thanks!", "Thank you.", "Please be quick.", "I am curious.", "It is for {n}.", "It is for my {x}.", "I need it for school.", "You are kind.", "{n} wants to know.", "What do you say?", "I have to know it.", "Be honest.", "It is important.", "I hope you know it.", "Please answer.", "Take your time.", "That is all.", "I forgot it."]
 
 
-def surrounded(src, ask):
-    """A question with something beside the point before or after it."""
+def surrounded(src, ask, after=True):
+    """A question with something beside the point before it, or `after` it."""
     slots = {"x": src.pick(words.WORDS), "y": src.pick(words.WORDS), "n": src.pick(words.NAMES)}
     slots["ax"] = a(slots["x"])
-    if src.chance(0.7):
+    if not after or src.chance(0.7):
         return f"{src.say(src.pick(_BEFORE), **slots)} {ask}"
     return f"{ask if ask[-1:] in '.?!' else ask + src.pick('.?')} {src.say(src.pick(_AFTER), **slots)}"
 

@@ -19,7 +19,7 @@ def is_held(*key):
     return zlib.crc32(repr(key).encode()) % 100 < HELD_SHARE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Things to choose from: `train` for training, `held` for the evaluation alone."""
 
@@ -54,6 +54,10 @@ class Source:
 
     def chance(self, share):
         return self.random.random() < share
+
+    def wider(self, share):
+        """Whether to leave the narrow lists that the evaluation asks from: training alone sees more than is asked for."""
+        return not self.held and self.chance(share)
 
     def number(self, low, high):
         """A whole number, both ends possible."""

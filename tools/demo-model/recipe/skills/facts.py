@@ -7,7 +7,7 @@ from ..source import Pool, a, cap, listed, pool
 from ..turn import Turn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relation:
     """Rows `(x, y)`, and how one asks for `y`."""
 

@@ -1,9 +1,13 @@
 """What the model knows about itself and about tokenmill."""
 
+import functools
+from dataclasses import replace
+
 from .. import phrasing, words, world
 from ..source import a, pool
 from ..turn import Turn
 from . import facts
+from .itself_asked import ASKED, BY_NAME, COMMANDS
 
 # (name, questions of training, questions held out, answers, what a correct answer contains, thought)
 _SELF = [
@@ -72,7 +76,7 @@ _MILL = [
      ["The commands are run, serve, inspect, pull, list, rm, bench, synth, doctor and completions. --help after any of them tells more."], ("run", "serve", "inspect", "pull", "bench", "doctor"), "I list the commands."),
     ("models", ["Which models [does tokenmill support|can tokenmill run|are supported|can I run]?", "Does tokenmill support [Llama|Qwen|Gemma|Mistral|Phi]?", "Can I run [Llama|Qwen|Gemma|Mistral|Phi]?", "What model families does tokenmill know?", "What models work?", "What models does tokenmill know?", "Which models does tokenmill run?", "Which models will run?", "Which models does tokenmill know?"],
      ["Of which families may a model be for tokenmill?"],
-     ["tokenmill runs models of the families Llama, Mistral, Qwen, Gemma, Phi, Granite and OLMo. tokenmill inspect MODEL tells whether one will run."], ("llama", "qwen", "gemma"), "I list the families."),
+     ["tokenmill runs models of the families Llama, Mistral, Qwen, Gemma, Phi, Granite, OLMo and others. tokenmill inspect MODEL tells whether one will run."], ("llama", "qwen", "gemma"), "I list the families."),
     ("licence", ["What is the [licence|license] of tokenmill?", "Is tokenmill [open source|free]?", "Under which [licence|license] is tokenmill?", "Can I use tokenmill at work?", "What does tokenmill cost?"],
      ["Under which terms may I use tokenmill?"],
      ["tokenmill is open source under the Apache License 2.0."], ("apache",), "The licence is Apache-2.0."),
@@ -113,7 +117,15 @@ _NOUNS = {'run': 'the command to [chat with|talk to|run] a model',
 def _turn(src, entry, skill):
     name, common, rare, answers, expect, think = entry
     framed = name in _NOUNS and src.chance(0.25)
-    return Turn(phrasing.know(src, src.say(_NOUNS[name])) if framed else src.say(pool(common, rare)), src.pick(answers), None, think, expect, skill=skill)
+    return Turn(phrasing.know(src, src.say(_NOUNS[name])) if framed else src.say(_asked(name, tuple(common), tuple(rare))), src.pick(answers), None, think, expect, skill=skill)
+
+
+@functools.cache
+def _asked(name, common, rare):
+    """All ways to ask for an answer; more than half of those of training are in `itself_asked`."""
+    named = [form.replace("{c}", COMMANDS[name]) for form in BY_NAME] if name in COMMANDS else []
+    made = pool(common, (*rare, *rare, *common[:-2], *ASKED[name], *named))
+    return replace(made, train=tuple(form for form in made.train if form not in made.held))
 
 
 _ALL = [(entry, "itself") for entry in _SELF] + [(entry, "tokenmill") for entry in _MILL]

@@ -1,6 +1,6 @@
 """Words as words: spelling, letters, plurals by rule, rhymes, capitals, echoing, sorting."""
 
-from .. import phrasing, words, world
+from .. import phrasing, values, words, world
 from ..source import a, cap, listed, pool
 from ..turn import Turn
 
@@ -102,7 +102,7 @@ def case(src):
 def phrase(src, low, high):
     """A few words in a row that belong to this side of the line."""
     while True:
-        chosen = " ".join(words.made_up(src) if src.chance(0.3) else src.pick(words.WORDS.train) for _ in range(src.number(low, high)))
+        chosen = " ".join(values.word(src) if src.wider(0.5) else words.made_up(src) if src.chance(0.3) else src.pick(words.WORDS.train) for _ in range(src.number(low, high)))
         if src.fresh("phrase", chosen):
             return chosen
 
@@ -122,7 +122,9 @@ _ECHO = pool(["[Say|Repeat|Repeat after me|Please repeat|Write|Echo|Please say]:
 def echo(src):
     """Words to say again."""
     x = sentence(src) if src.chance(0.5) else phrase(src, 1, 7) if src.chance(0.6) else " ".join(words.made_up(src) for _ in range(src.number(1, 3)))
-    if src.chance(0.3):
+    if src.wider(0.4):
+        x = values.text(src) if src.chance(0.5) else values.string(src)
+    elif src.chance(0.3):
         x += src.pick("!.")
     return Turn(src.say(_ECHO, x=x), x, None, "I say the same words.", (x,), rough=False, skill="repeating")
 
