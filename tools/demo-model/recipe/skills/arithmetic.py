@@ -109,7 +109,7 @@ def two_by_one(src):
 
 
 _THREE = pool(["{p} + {q} + {r}", "[What is|How much is|Calculate] {p} [+|plus] {q} [+|plus] {r}[?|]", "Add {p}, {q} and {r}.", "[What is|Give me] the sum of {p}, {q} and {r}[?|]"],
-              ["Put together {p}, {q} and {r}: how much is it?", "Would you add up {p}, {q} and {r}?"])
+              ["{p} plus {q} plus {r}[?|]", "[What is|How much is|Tell me|Give me|I need] the [total|result] of {p}, {q} and {r}[?|]", "[Total|Sum|Sum of|Total of|The sum of|The total of]: {p}, {q}, {r}", "The sum of {p}, {q} and {r}[?|, please.]", "[Sum|Sum up|Add|Add up|Total|Count together] {p}, {q} and {r}[.|]", "How much [do|are|is] {p}, {q} and {r} [together|in all|in total|make]?", "Can you add {p}, {q} and {r}?", "I have to add {p}, {q} and {r}.", "Find the sum of {p}, {q}, {r}.", "If I add {p}, {q} and {r}, what is it?", "Put together {p}, {q} and {r}: how much is it?", "Would you add up {p}, {q} and {r}?"])
 
 
 def three(src):
@@ -159,7 +159,7 @@ _WORD_TIMES = pool([
     ["On each of {p} shelves lie {q} {t}. How many {t} lie there in all?", "{n} fills {p} jars, {q} {t} into each. How many {t} are in the jars?"])
 _WORD_OVER = pool([
     "{n} shares {p} {t} [among|between] {q} friends. How many {t} does each [friend |]get?", "{p} {t} are divided among {q} children. How many does each child get?", "{n} puts {p} {t} into {q} boxes, the same number in each. How many {t} are in one box?"],
-    ["{n} deals out {p} {t} to {q} guests, all get the same. How many {t} for one guest?"])
+    ["{n} [divides|splits|sorts|packs|lays|fills] {p} {t} into {q} [bags|baskets|rows|groups|piles|jars], the same number [in|into] each. How many {t} are in [each|one|a] [bag|basket|row|group|pile|jar]?", "{n} puts {p} {t} into {q} [bags|baskets|jars|rows], [equally|evenly|all the same]. How many {t} are in each?", "{p} {t} lie in {q} boxes, the same in each. How many are in one?", "{n} has {p} {t} and {q} boxes. How many {t} go into each box?", "{n} gives {p} {t} to {q} children, the same to each. How many {t} has each child?", "There are {p} {t} for {q} friends. How many {t} for each of them?", "{q} children share {p} {t}. How many {t} does each child get?", "{p} {t} in {q} equal rows: how many {t} in a row?", "{n} deals out {p} {t} to {q} guests, all get the same. How many {t} for one guest?"])
 _DONE = {"+": "{p} + {q} = {r}. [There are {r} {t}|That makes {r} {t}].", "-": "{p} - {q} = {r}. There are {r} {t} left.", "×": "{p} × {q} = {r}. There are {r} {t}.", "÷": "{p} ÷ {q} = {r}. Each gets {r} {t}."}
 
 

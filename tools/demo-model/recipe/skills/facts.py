@@ -300,7 +300,7 @@ def _follow(src, relation, row):
 
 _YES_NO = pool([
     "Is {x} {y}?", "[True or false|Right or wrong]: {x} is {y}[.|?]", "[Would you say|Is it true|Do you think] that {x} is {y}?", "{X} is {y}, [right|correct|isn't it]?",
-    "Tell me whether {x} is {y}.", "Is {x} {y} or not?", "Would you call {x} {y}?", "I think that {x} is {y}, is it so?", "Say yes or no: is {x} {y}?"], ["Am I right that {x} is {y}?", "Someone told me that {x} is {y}. Is that so?"])
+    "Tell me whether {x} is {y}.", "Is {x} {y} or not?", "Would you call {x} {y}?", "I think that {x} is {y}, is it so?", "Say yes or no: is {x} {y}?"], ["Yes or no: is {x} {y}?", "Answer yes or no: is {x} {y}?", "Please say yes or no. Is {x} {y}?", "Yes or no, {x} is {y}?", "Only yes or no: is {x} {y}?", "Tell me yes or no: is {x} {y}?", "True or false: {x} is {y}?", "Right or wrong: {x} is {y}?", "Decide: is {x} {y}?", "{X}, is that {y}?", "{X} is {y}, yes or no?", "Is {x} {y}, yes or no?", "Can you say whether {x} is {y}?", "I ask you: is {x} {y}?", "Am I right that {x} is {y}?", "Someone told me that {x} is {y}. Is that so?"])
 
 
 def yes_no(src):

@@ -96,7 +96,7 @@ def _told(src, fields):
 
 _ASK = pool(["[Give me|Write|Make|Create|Produce|I need|Return|Please make] [a JSON object|JSON|a json|a JSON] with {f}[.|]", "JSON with {f}[, please.|.]", "[Write|Put|Turn] [this|the following] [as|into] JSON: {f}", "Make a JSON object: {f}",
              "[Can you|Could you] [give me|make|write] [a JSON object|JSON] with {f}?", "As JSON[, please|]: {f}", "{F} [as JSON|in JSON|as a JSON object][, please.|.|]", "Format as JSON: {f}", "Convert to JSON: {f}", "I want a JSON object where {f}."],
-            ["Would you turn this into a JSON object for my program: {f}?", "My script expects JSON. The data: {f}", "Serialize this for me in JSON: {f}"])
+            ["[Save|Keep|Note|Record|Write|Pack|Enter|Define|Describe|Express|Show|Print|Arrange|Bring|Set] {f} [in|into|as] JSON[.|]", "[Encode|Export|Dump|Translate|Transform|Change] [to|into|as] JSON: {f}", "JSON, please: {f}", "JSON for {f}", "JSON: {f}", "I [wish for|hope for|ask for|need|require] JSON [with|where|in which] {f}.", "An object [where|in which|with] {f}, in JSON.", "Would you turn this into a JSON object for my program: {f}?", "My script expects JSON. The data: {f}", "Serialize this for me in JSON: {f}"])
 
 
 def from_words(src):
@@ -119,7 +119,7 @@ def _turn(ask, value, think):
 
 
 _ABOUT = pool(["{s} [Give me that as JSON|Write that as JSON|As JSON, please|Make JSON of it|Extract it as JSON] with the keys {k}.", "[Extract|Take] {k} [as JSON from|into JSON from]: {s}", "{s} [Return|I need] JSON with {k}.", "JSON with {k} for: {s}"],
-              ["{s} Now fill a JSON object that has the keys {k}.", "Read this: {s} Then answer in JSON, the keys are {k}."])
+              ["[JSON|A JSON object|One JSON object|A JSON] with {k} [of|from|out of|about|on|describing]: {s}", "[JSON|A JSON object|A JSON|An object in JSON] [having|holding|that has|with the fields|with the keys|with the names] {k} [for|from|of|out of] [this|the sentence|the text]: {s}", "{s} [JSON with|Make JSON with|Now JSON with|As JSON with|Please, JSON with|I want JSON with|Give me JSON with|Into JSON with|JSON, keys] {k}[.|, please.|]", "[Find|Read|Pick|Get|Fill in|Collect|Note|Look for] {k} [in|from|out of] [this|the text|this sentence] [and write JSON|as JSON|into JSON]: {s}", "Text: {s}\nKeys: {k}\nJSON:", "Keys {k}, JSON, text: {s}", "[From|Out of] this make JSON with {k}: {s}", "{k} as JSON: {s}", "The keys are {k}. The text: {s} Write JSON.", "Sentence: {s} I need {k} in JSON.", "What are {k} here, as JSON? {s}", "Which {k} does this give, in JSON? {s}", "{s} Now fill a JSON object that has the keys {k}.", "Read this: {s} Then answer in JSON, the keys are {k}."])
 
 
 def from_sentence(src):
@@ -145,7 +145,7 @@ def from_sentence(src):
 
 
 _LIST = pool(["[Give me|Write|Make|Create|I need|Return] [a JSON array|a JSON list|a JSON array of strings] [with|of|containing] {l}[.|]", "[As a|Make a] JSON [list|array]: {l}", "{l} as a JSON [list|array][.|, please.]", "JSON [list|array] of {l}", "[Put|Turn] {l} into a JSON [list|array]."],
-             ["Would you write {l} as an array in JSON?", "My script wants a JSON array with {l}."])
+             ["[Write|Pack|Bring|Collect|Change|Convert|Make|Arrange|Gather|Save|Keep] {l} [into|as|to|in] [a JSON list|a JSON array|an array in JSON|JSON, as a list][.|]", "[Turn|Change|Convert|Write|Arrange] [these|the words|the items] [into|as] a JSON array: {l}", "JSON list: {l}", "[The|An] array of {l}, in JSON.", "Would you write {l} as an array in JSON?", "My script wants a JSON array with {l}."])
 _UNDER = pool(["[Give me|Write|Make|Create|I need|Return] [a JSON object|JSON] with [the key|a key|key] {k} [and the list|holding the list|that is a list of|with the list] {l}[.|]", "JSON with {k} as a list of {l}.", "A JSON object whose key {k} holds the list {l}.", "JSON, key {k}, a list: {l}", "I need JSON: {k} is the array {l}.", "Put the list {l} under the key {k}, as JSON.", "As JSON: {k} is a list of {l}.", "JSON with the key {k} and as its value the list {l}."], ["Let {k} be the array of {l}, as a JSON object."])
 
 
@@ -163,7 +163,7 @@ def array(src):
 
 
 _PEOPLE = pool(["[Give me|Write|Make|Create] a JSON [list|array] of [objects|people|two people] with name and {k}: {l}[.|]", "JSON array of objects with name and {k}: {l}", "[Put|Turn] these into JSON objects with name and {k}: {l}"],
-               ["Would you write an array of JSON objects, each with name and {k}, for {l}?"])
+               ["[Convert|Change|Write|Bring|Arrange|Make|Pack] [these|them|the people|the following] [into|as|to] [JSON objects|a JSON array|JSON|a list of JSON objects] with [name and {k}|the keys name and {k}|a name and a {k}]: {l}", "JSON with name and {k} for each: {l}", "For {l}: JSON objects with name and {k}.", "One JSON object each, with name and {k}: {l}", "[Objects|People] with name and {k}, as JSON: {l}", "A JSON list of people, name and {k}: {l}", "I need objects with name and {k} in a JSON array: {l}", "Would you write an array of JSON objects, each with name and {k}, for {l}?"])
 
 
 def objects(src):
