@@ -209,6 +209,14 @@ impl Drop for Opened {
     }
 }
 
+/// An error with what lies beneath it: the loader's own words are there.
+fn whole(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
 /// The opened library.
 #[derive(Clone)]
 pub struct Cublaslt(Arc<Opened>);
@@ -230,7 +238,7 @@ impl Cublaslt {
             // SAFETY: NVIDIA's library may be initialised on any thread, and is kept open while functions of it are known.
             match unsafe { Library::new(&place) } {
                 Ok(library) => return Cublaslt::of(library, place.display().to_string()),
-                Err(error) => tried.push(error.to_string()),
+                Err(error) => tried.push(format!("{}: {}", place.display(), whole(&error))),
             }
         }
         Err(Why::Missing { tried })
