@@ -19,7 +19,6 @@ pub struct Image {
 }
 
 /// The image of `ops/<name>.cu`.
-#[allow(unused_macros)]
 macro_rules! image {
     ($name:literal) => {
         $crate::driver::Image {
@@ -28,7 +27,6 @@ macro_rules! image {
         }
     };
 }
-#[allow(unused_imports)]
 pub(crate) use image;
 
 /// A kernel in a loaded image. Valid as long as the [`Gpu`](super::Gpu) that gave it.

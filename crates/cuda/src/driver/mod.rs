@@ -23,7 +23,6 @@ pub use event::Event;
 pub use flight::FlightRecorder;
 pub use gpu::{Gpu, driver_version};
 pub use graph::Graph;
-#[allow(unused_imports)]
 pub(crate) use image::image;
 pub use image::{Image, Kernel};
 pub use limits::DeviceLimits;

@@ -85,7 +85,6 @@ impl Stream {
     }
 
     /// The driver's handle, for libraries that launch on it themselves.
-    #[allow(dead_code)]
     pub(crate) fn raw(&self) -> CUstream {
         self.handle
     }

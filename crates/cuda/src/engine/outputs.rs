@@ -61,13 +61,10 @@ impl SamplingState {
     pub fn new(stream: &Stream, room: SamplingRoom) -> Result<SamplingState, ExecuteError> {
         let gpu: &Arc<Gpu> = stream.gpu();
         let problem = sample::Problem { rows: room.chunk, vocab: room.vocab, stride: room.stride };
-        let plan = sample::Plan::new(&problem, gpu.limits()).map_err(ForwardError::from)?;
         let mut state = SamplingState {
             sampled: gpu.alloc(room.outputs)?,
             counts: gpu.alloc(room.slots * room.stride)?,
-            scratch: gpu.alloc(
-                scratch_bytes(room.chunk, &problem, gpu)?.max(plan.scratch.bytes as usize),
-            )?,
+            scratch: gpu.alloc(scratch_bytes(room.chunk, &problem, gpu)?)?,
             answers: gpu.alloc(room.outputs)?,
             top_tokens: gpu.alloc(room.outputs * MOST_TOP)?,
             top_logprobs: gpu.alloc(room.outputs * MOST_TOP)?,

@@ -4,11 +4,9 @@
 //! and scratch, `launch` checks the lengths of what it is given and queues the kernel.
 
 pub mod activation;
-pub mod add_bias;
 mod all;
 pub mod attention_decode;
 pub mod attention_prefill;
-pub mod block_copy;
 pub mod convert;
 pub mod embed;
 pub mod finish_logits;
