@@ -26,15 +26,6 @@ __device__ __forceinline__ void cp_async_wait_all() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Two e4m3 values to bf16, exactly. As half bits shifted into place they are 2^8 too small; NaN stays NaN.
-__device__ __forceinline__ uint32_t widen2(uint32_t pair) {
-    uint32_t bits = ((pair & 0x80) << 8) | ((pair & 0x7f) << 7) | ((pair & 0x8000) << 16) | ((pair & 0x7f00) << 15);
-    float2 wide = __half22float2(*reinterpret_cast<__half2*>(&bits));
-    float low = (pair & 0x7f) == 0x7f ? NAN : wide.x * 256.0f;
-    float high = (pair & 0x7f00) == 0x7f00 ? NAN : wide.y * 256.0f;
-    return pack_bf16(low, high);
-}
-
 // Where the keys (or values) of a tile come from.
 struct Source {
     const Params& p;
@@ -66,8 +57,8 @@ __device__ __forceinline__ void load_keys(const Source& source, int first, int h
         if constexpr (FP8) {
             uint2 raw = make_uint2(0, 0);
             if (valid) raw = *reinterpret_cast<const uint2*>(static_cast<const uint8_t*>(source.p.kv) + at);
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(widen2(raw.x)),
-                         "r"(widen2(raw.x >> 16)), "r"(widen2(raw.y)), "r"(widen2(raw.y >> 16))
+            uint2 low = widen4(raw.x), high = widen4(raw.y);
+            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(low.x), "r"(low.y), "r"(high.x), "r"(high.y)
                          : "memory");
         } else {
             cp_async_16(place, static_cast<const bf16*>(source.p.kv) + at, valid);
@@ -78,13 +69,13 @@ __device__ __forceinline__ void load_keys(const Source& source, int first, int h
 template <int DIM>
 __device__ __forceinline__ void load_queries(const Params& p, const Tile& tile, uint32_t to) {
     constexpr int CHUNKS = DIM / 8;
-    int rows = tile.tokens * tile.heads;
+    const Rows rows(tile);
 #pragma unroll
     for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
         int row = i / CHUNKS, chunk = i % CHUNKS;
-        int token = row / tile.heads, head = row % tile.heads;
-        bool valid = row < rows && chunk * 8 < p.head_dim;
-        int64_t at = valid ? (tile.row + token) * p.q_stride + (tile.head + head) * p.head_dim + chunk * 8 : 0;
+        bool valid = rows.has(row) && chunk * 8 < p.head_dim;
+        int64_t at = (tile.row + rows.token(row)) * p.q_stride + (tile.head() + rows.head(row)) * p.head_dim + chunk * 8;
+        if (!valid) at = 0;
         cp_async_16(to + row * PITCH<DIM> + chunk * 16, p.q + at, valid);
     }
 }
@@ -144,7 +135,8 @@ template <int DIM>
 __device__ __forceinline__ void store(const Params& p, const Tile& tile, const float (&o)[DIM / 8][4],
                                       const Softmax& softmax, uint32_t slab, int first_row) {
     constexpr int CHUNKS = DIM / 8;
-    int lane = threadIdx.x % 32, rows = tile.tokens * tile.heads;
+    const int lane = threadIdx.x % 32;
+    const Rows rows(tile);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float factor = p.out_scale / quad_sum(softmax.sum[half]);
@@ -158,13 +150,13 @@ __device__ __forceinline__ void store(const Params& p, const Tile& tile, const f
     __syncwarp();
     for (int i = lane; i < 16 * CHUNKS; i += 32) {
         int row = first_row + i / CHUNKS, chunk = i % CHUNKS;
-        if (row >= rows || chunk * 8 >= p.head_dim) continue;
+        if (!rows.has(row) || chunk * 8 >= p.head_dim) continue;
         uint4 piece;
         asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
                      : "r"(slab + (i / CHUNKS) * PITCH<DIM> + chunk * 16)
                      : "memory");
-        int64_t at = (tile.row + row / tile.heads) * p.out_stride + (tile.head + row % tile.heads) * p.head_dim + chunk * 8;
+        int64_t at = (tile.row + rows.token(row)) * p.out_stride + (tile.head() + rows.head(row)) * p.head_dim + chunk * 8;
         *reinterpret_cast<uint4*>(p.out + at) = piece;
     }
 }
@@ -178,12 +170,13 @@ __device__ __forceinline__ void attend(const Params& p) {
     pdl_wait();
     const Tile tile = p.tiles[blockIdx.x];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int far = tile.position + tile.tokens - 1;  // the last token
-    const Source source{p, p.table(tile.sequence), tile.head / p.heads_per_group,
+    const int far = tile.position + tile.tokens() - 1;  // the last token
+    const Source source{p, p.table(tile.sequence), tile.head() / p.heads_per_group,
                         max(0, tile.position - p.window + 1), far};
     // What the two rows of this thread see.
     const int row = 16 * warp + lane / 4;
-    const int last[2] = {tile.position + row / tile.heads, tile.position + (row + 8) / tile.heads};
+    const Rows rows(tile);
+    const int last[2] = {tile.position + rows.token(row), tile.position + rows.token(row + 8)};
     const int first[2] = {last[0] - p.window + 1, last[1] - p.window + 1};
 
     load_queries<DIM>(p, tile, q);

@@ -16,11 +16,23 @@ struct Tile {
     int32_t row;       // row of its first token in q and out
     int32_t position;  // that token's place in its sequence
     int32_t sequence;  // which of the block tables
-    uint16_t head;     // first query head
-    uint8_t tokens;    // tokens, at least 1
-    uint8_t heads;     // heads, at least 1; all of one group
+    uint32_t packed;   // first query head (16 bits), tokens (8), heads (8: all of one group)
+
+    __device__ __forceinline__ int head() const { return packed & 0xffff; }
+    __device__ __forceinline__ int tokens() const { return packed >> 16 & 0xff; }
+    __device__ __forceinline__ int heads() const { return packed >> 24; }
 };
 static_assert(sizeof(Tile) == 16);
+
+// Row of a tile to token and head.
+struct Rows {
+    uint32_t heads, inverse, count;
+    __device__ __forceinline__ explicit Rows(const Tile& tile)
+        : heads(tile.heads()), inverse(65536 / tile.heads() + 1), count(tile.tokens() * tile.heads()) {}
+    __device__ __forceinline__ int token(uint32_t row) const { return row * inverse >> 16; }  // exact: row < 256
+    __device__ __forceinline__ int head(uint32_t row) const { return row - token(row) * heads; }
+    __device__ __forceinline__ bool has(uint32_t row) const { return row < count; }
+};
 
 // Mirrored by `Params` in attention_prefill.rs.
 struct Params {
@@ -62,6 +74,24 @@ __device__ __forceinline__ float tanh_of_scaled(float x) {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + exp2_fast(x)));
     return fmaf(-2.0f, r, 1.0f);
+}
+
+// Four e4m3 values to bf16, exactly. As bits shifted into place they are 2^120 too small; NaN stays NaN.
+__device__ __forceinline__ uint2 widen4(uint32_t raw) {
+    uint32_t out[2] = {__byte_perm(raw, 0, 0x1404), __byte_perm(raw, 0, 0x3424)};
+    const bool has_nan = ((raw & 0x7f7f7f7f) + 0x01010101) & 0x80808080;
+    const __nv_bfloat162 up = __halves2bfloat162(__ushort_as_bfloat16(0x7b80), __ushort_as_bfloat16(0x7b80));
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        uint32_t bits = (out[i] >> 4 & 0x07f007f0) | (out[i] & 0x80008000);
+        if (has_nan) {
+            if ((bits & 0x07f0) == 0x07f0) bits |= 0x7ff0;
+            if ((bits & 0x07f00000) == 0x07f00000) bits |= 0x7ff00000;
+        }
+        __nv_bfloat162 wide = __hmul2(*reinterpret_cast<__nv_bfloat162*>(&bits), up);
+        out[i] = *reinterpret_cast<uint32_t*>(&wide);
+    }
+    return make_uint2(out[0], out[1]);
 }
 
 __device__ __forceinline__ float quad_max(float x) {

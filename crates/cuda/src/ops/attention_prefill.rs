@@ -1,8 +1,8 @@
 //! Prefill attention: causal softmax attention of runs of several query tokens over the paged cache.
 //!
 //! A [`Plan`] cuts the runs into [`Tile`]s on the host, the heaviest first, and its tiles travel to the device with the step's
-//! other inputs. Two kernels take them: `attention_prefill.cu` runs on every GPU, `attention_prefill_sm90.cu` on Hopper with a
-//! bf16 cache. Which one depends on the model and the device alone, and in both a row's bits depend on its own tokens
+//! other inputs. Two kernels take them: `attention_prefill.cu` runs on every GPU, `attention_prefill_sm90.cu` on Hopper for the
+//! usual head widths. Which one depends on the model and the device alone, and in both a row's bits depend on its own tokens
 //! alone: neither the rest of the batch nor the way in which a prompt was cut into chunks changes them.
 
 mod plan;
@@ -127,7 +127,7 @@ impl CacheLayer {
                 &[64, BLOCK_SIZE as u32, 1],
                 Swizzle::Bytes128,
             )?,
-            // Only the Hopper kernel reads it, which takes neither.
+            // Only the Hopper kernel reads it, and widens fp8 without one.
             _ => TensorMap::zeroed(),
         };
         Ok(CacheLayer { address, block_bytes, map })

@@ -1,13 +1,15 @@
-// attention_prefill_sm90.cu   the formula, shapes and limits of attention_prefill.cu, for Hopper and a bf16 cache
+// attention_prefill_sm90.cu   the formula, shapes and limits of attention_prefill.cu, for Hopper
 //
 // mapping   one block of 3 warpgroups an SM works off its share of the tiles (128 query rows each). One warp brings keys and
 //           values: a cache block's rows of one head are a box of a tensor map, 16 rows x 64 columns = two swizzle atoms,
-//           and eight boxes stack to a tile of 128 keys (64 at head_dim 256). Two stages of keys and two of values. Two
-//           warpgroups own 64 rows each: scores by wgmma from shared memory, probabilities stay in registers as
-//           the second product's operand. While a warpgroup turns scores into probabilities, the tensor cores have the
-//           products of the other one, and its own product with the values before.
+//           and eight boxes stack to a tile of 128 keys (64 at head_dim 256). Two stages of keys and two of values. Three warps
+//           bring queries, a tile ahead. (An fp8 cache is read and widened by all four warps instead.) Two warpgroups own 64 rows each: scores by wgmma from shared memory,
+//           probabilities stay in registers as the second product's operand. While a warpgroup turns scores into
+//           probabilities, the tensor cores have the products of the other one, and its own product with the values
+//           before. The walk over (tile, key tile) is one loop: the first scores of a tile are computed beside
+//           the last product of the one before, so that short tiles leave no gaps.
 //           Shared memory, columns in groups of 64 (rows of 128 bytes, 128-byte swizzle):
-//           [Q: warpgroup, group, 64 rows][K: stage, group, keys][V: stage, group, keys][barriers]
+//           [Q: stage, warpgroup, group, 64 rows][K: stage, group, keys][V: stage, group, keys][barriers]
 // numerics  as attention_prefill.cu, with key tiles of 128 (64 at head_dim 256), anchored at the sequence's token 0
 // bound     tensor cores: 8000 tokens, 32 heads of 128: 0.52 TFLOP, 0.67 ms at 780 TFLOP/s
 // limits    head_dim 64, 80, 96, 128, 256
@@ -35,27 +37,32 @@ template <int DIM>
 struct Layout {
     static constexpr int GROUPS = (DIM + 63) / 64;
     static constexpr int KEYS = DIM <= 128 ? 128 : 64;
+    static constexpr int Q_STAGES = DIM <= 128 ? 2 : 1;
     static constexpr uint32_t Q_EACH = GROUPS * ROWS_EACH * 128;
     static constexpr uint32_t TILE = GROUPS * KEYS * 128;  // one stage of keys, or of values
-    static constexpr uint32_t K = CONSUMERS * Q_EACH;
+    static constexpr uint32_t K = Q_STAGES * CONSUMERS * Q_EACH;
     static constexpr uint32_t V = K + STAGES * TILE;
     static constexpr uint32_t BARRIERS = V + STAGES * TILE;
     uint32_t base;  // aligned to 1024
 
-    __device__ uint32_t q(int warpgroup) const { return base + warpgroup * Q_EACH; }
+    __device__ uint32_t q(int stage, int warpgroup) const { return base + (stage * CONSUMERS + warpgroup) * Q_EACH; }
     __device__ uint32_t k(int stage) const { return base + K + stage * TILE; }
     __device__ uint32_t v(int stage) const { return base + V + stage * TILE; }
-    __device__ uint32_t k_full(int stage) const { return base + BARRIERS + stage * 8; }
-    __device__ uint32_t k_empty(int stage) const { return base + BARRIERS + (STAGES + stage) * 8; }
-    __device__ uint32_t v_full(int stage) const { return base + BARRIERS + (2 * STAGES + stage) * 8; }
-    __device__ uint32_t v_empty(int stage) const { return base + BARRIERS + (3 * STAGES + stage) * 8; }
+    __device__ uint32_t barrier(int which, int stage) const { return base + BARRIERS + (which * 2 + stage) * 8; }
+    __device__ uint32_t k_full(int stage) const { return barrier(0, stage); }
+    __device__ uint32_t k_empty(int stage) const { return barrier(1, stage); }
+    __device__ uint32_t v_full(int stage) const { return barrier(2, stage); }
+    __device__ uint32_t v_empty(int stage) const { return barrier(3, stage); }
+    __device__ uint32_t q_full(int stage) const { return barrier(4, stage); }
+    __device__ uint32_t q_empty(int stage) const { return barrier(5, stage); }
 };
 
-// Counts tiles of keys over a block's whole share: stage and phase of the ring.
+// Stage and phase of the n-th use of a ring.
+template <int LENGTH>
 struct Ring {
-    uint32_t count = 0;
-    __device__ int stage() const { return count % STAGES; }
-    __device__ uint32_t phase() const { return count / STAGES % 2; }
+    uint32_t n = 0;
+    __device__ int stage() const { return n % LENGTH; }
+    __device__ uint32_t phase() const { return n / LENGTH % 2; }
 };
 
 // What the rows of a tile see.
@@ -65,7 +72,7 @@ struct Sight {
     int first, last;  // first keys of the tiles they lie in
     __device__ Sight(const Params& p, const Tile& tile) {
         lowest = max(0, tile.position - p.window + 1);
-        far = tile.position + tile.tokens - 1;
+        far = tile.position + tile.tokens() - 1;
         first = lowest / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
         last = far / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
     }
@@ -99,41 +106,155 @@ __device__ __forceinline__ void fetch(const uint8_t* map, uint32_t to, uint32_t 
 }
 
 template <int DIM>
-__device__ __forceinline__ void produce(const HopperParams& params, const Layout<DIM>& shared) {
+__device__ __forceinline__ void bring_keys(const HopperParams& params, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
     static_assert(KEYS / BLOCK_SIZE * Layout<DIM>::GROUPS <= 32);
     const Params& p = params.p;
     const int mine = threadIdx.x % 32 / Layout<DIM>::GROUPS * BLOCK_SIZE;  // first key of this lane's block in a tile
-    Ring ring;
-    for (int i = p.shares[blockIdx.x]; i < p.shares[blockIdx.x + 1]; i++) {
-        const Tile tile = p.tiles[i];
+    const int end = p.shares[blockIdx.x + 1];
+    int index = p.shares[blockIdx.x];
+    Tile next = p.tiles[index];
+    const int32_t* next_table = p.table(next.sequence);
+    Ring<STAGES> ring;
+    while (index < end) {
+        const Tile tile = next;
+        const int32_t* table = next_table;
         const Sight<DIM> sight(p, tile);
-        const int32_t* table = p.table(tile.sequence);
-        const int row = tile.head / p.heads_per_group * BLOCK_SIZE;
-        for (int key = sight.last; key >= sight.first; key -= KEYS, ring.count++) {
+        const int row = tile.head() / p.heads_per_group * BLOCK_SIZE;
+        index++;
+        for (int key = sight.last; key >= sight.first; key -= KEYS, ring.n++) {
             int begin = key + mine, block = -1;
             if (mine < KEYS && begin <= sight.far && begin + BLOCK_SIZE > sight.lowest) block = table[begin / BLOCK_SIZE];
-            int stage = ring.stage();
-            mbarrier_wait(shared.k_empty(stage), ring.phase() ^ 1);
-            fetch<DIM>(params.map, shared.k(stage), shared.k_full(stage), block, row);
-            mbarrier_wait(shared.v_empty(stage), ring.phase() ^ 1);
-            fetch<DIM>(params.map, shared.v(stage), shared.v_full(stage), block, row + p.kv_heads * BLOCK_SIZE);
+            mbarrier_wait(shared.k_empty(ring.stage()), ring.phase() ^ 1);
+            fetch<DIM>(params.map, shared.k(ring.stage()), shared.k_full(ring.stage()), block, row);
+            mbarrier_wait(shared.v_empty(ring.stage()), ring.phase() ^ 1);
+            fetch<DIM>(params.map, shared.v(ring.stage()), shared.v_full(ring.stage()), block, row + p.kv_heads * BLOCK_SIZE);
+            if (key == sight.last && index < end) {
+                next = p.tiles[index];
+                next_table = p.table(next.sequence);
+            }
         }
     }
 }
 
-// This warpgroup's rows of queries, swizzled by hand; zeros for rows that the tile does not have.
-template <int DIM>
-__device__ __forceinline__ void load_queries(const Params& p, const Tile& tile, uint32_t to, int first_row) {
+// Some threads: a tile's queries, swizzled by hand; zeros for rows that the tile does not have.
+template <int DIM, int THREADS>
+__device__ __forceinline__ void load_queries(const Params& p, const Layout<DIM>& shared, const Tile& tile, int stage, int thread) {
     constexpr int CHUNKS = DIM / 8;
-    int rows = tile.tokens * tile.heads;
+    const Rows rows(tile);
+    const bf16* from = p.q + tile.row * p.q_stride + tile.head() * DIM;
+#pragma unroll 2
+    for (int i = thread; i < CONSUMERS * ROWS_EACH * CHUNKS; i += THREADS) {
+        int row = i / CHUNKS, chunk = i % CHUNKS, local = row % ROWS_EACH;
+        bool valid = rows.has(row);
+        int64_t at = valid ? rows.token(row) * p.q_stride + rows.head(row) * DIM + chunk * 8 : 0;
+        uint32_t place = shared.q(stage, row / ROWS_EACH) + chunk / 8 * (ROWS_EACH * 128) + local * 128;
+        cp_async_16(place + ((chunk % 8 ^ local % 8) << 4), from + at, valid);
+    }
+    cp_async_commit();
+    cp_async_wait<0>();
+    fence_async_shared();
+}
+
+constexpr int QUERY_THREADS = 96, WIDEN_THREADS = 128;
+
+// Three warps: the queries of tile after tile.
+template <int DIM>
+__device__ __forceinline__ void bring_queries(const Params& p, const Layout<DIM>& shared) {
+    const int end = p.shares[blockIdx.x + 1];
+    Ring<Layout<DIM>::Q_STAGES> ring;
+    for (int index = p.shares[blockIdx.x]; index < end; index++, ring.n++) {
+        const Tile tile = p.tiles[index];
+        mbarrier_wait(shared.q_empty(ring.stage()), ring.phase() ^ 1);
+        load_queries<DIM, QUERY_THREADS>(p, shared, tile, ring.stage(), threadIdx.x - 32);
+        mbarrier_arrive(shared.q_full(ring.stage()));
+    }
+}
+
+// A part of one tile of keys or values of an fp8 cache, 16 elements at a time. Eight neighbouring threads have eight rows of one
+// column: their places lie in different banks.
+template <int DIM>
+struct Widening {
+    static constexpr int KEYS = Layout<DIM>::KEYS, CHUNKS = DIM / 16, ALL = KEYS * CHUNKS / WIDEN_THREADS;
+    static constexpr int PARTS = ALL <= 6 ? 1 : DIM <= 128 ? 2 : 4, EACH = ALL / PARTS;  // what registers hold
+    // A thread has one column of some rows; where columns do not divide the threads, all columns of one row.
+    static constexpr bool BY_ROW = 16 % CHUNKS != 0;
+    static constexpr int ROW_STEP = BY_ROW ? 0 : 16 / CHUNKS * 8;
+    static_assert(ALL * WIDEN_THREADS == KEYS * CHUNKS && (!BY_ROW || KEYS == WIDEN_THREADS));
+    uint4 raw[EACH];
+
+    static __device__ __forceinline__ int row() {
+        return BY_ROW ? threadIdx.x : threadIdx.x / 8 / CHUNKS * 8 + threadIdx.x % 8;
+    }
+    static __device__ __forceinline__ int chunk(int u) { return BY_ROW ? u : threadIdx.x / 8 % CHUNKS; }
+
+    // Zeros for keys that nobody sees; `head_row`: the head's first row in a block.
+    __device__ __forceinline__ void read(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
+                                         int part) {
 #pragma unroll
-    for (int i = threadIdx.x % 128; i < ROWS_EACH * CHUNKS; i += 128) {
-        int local = i / CHUNKS, chunk = i % CHUNKS, row = first_row + local;
-        bool valid = row < rows;
-        int64_t at = valid ? (tile.row + row / tile.heads) * p.q_stride + (tile.head + row % tile.heads) * DIM + chunk * 8 : 0;
-        uint32_t place = to + chunk / 8 * (ROWS_EACH * 128) + local * 128 + ((chunk % 8 ^ local % 8) << 4);
-        cp_async_16(place, p.q + at, valid);
+        for (int u = 0; u < EACH; u++) {
+            int k = key + row() + (part * EACH + u) * ROW_STEP;
+            raw[u] = make_uint4(0, 0, 0, 0);
+            if (k >= sight.lowest && k <= sight.far) {
+                int64_t at = table[k / BLOCK_SIZE] * p.block_stride + (head_row + k % BLOCK_SIZE) * DIM + chunk(u) * 16;
+                raw[u] = *reinterpret_cast<const uint4*>(static_cast<const uint8_t*>(p.kv) + at);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void write(uint32_t to, int part) const {
+#pragma unroll
+        for (int u = 0; u < EACH; u++) {
+            // The two places differ in one bit of the swizzled column.
+            int first = 2 * chunk(u), column = first % 8 ^ row() % 8;
+            uint32_t place = to + first / 8 * (KEYS * 128) + (row() + (part * EACH + u) * ROW_STEP) * 128;
+            uint2 a = widen4(raw[u].x), b = widen4(raw[u].y);
+            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place + column * 16), "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y)
+                         : "memory");
+            a = widen4(raw[u].z), b = widen4(raw[u].w);
+            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place + (column ^ 1) * 16), "r"(a.x), "r"(a.y), "r"(b.x),
+                         "r"(b.y)
+                         : "memory");
+        }
+    }
+};
+
+// Reads and widens a tile, the first part of it while its place is not free yet.
+template <int DIM>
+__device__ __forceinline__ void widen(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
+                                      uint32_t to, uint32_t empty, uint32_t phase, uint32_t full) {
+    Widening<DIM> part;
+#pragma unroll
+    for (int i = 0; i < Widening<DIM>::PARTS; i++) {
+        part.read(p, table, sight, key, head_row, i);
+        if (i == 0) mbarrier_wait(empty, phase ^ 1);
+        part.write(to, i);
+    }
+    fence_async_shared();
+    mbarrier_arrive(full);
+}
+
+// Four warps: queries, keys and values of an fp8 cache.
+template <int DIM>
+__device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>& shared) {
+    constexpr int KEYS = Layout<DIM>::KEYS;
+    const int end = p.shares[blockIdx.x + 1];
+    Ring<Layout<DIM>::Q_STAGES> queries;
+    Ring<STAGES> ring;
+    for (int index = p.shares[blockIdx.x]; index < end; index++, queries.n++) {
+        const Tile tile = p.tiles[index];
+        const int32_t* table = p.table(tile.sequence);
+        const Sight<DIM> sight(p, tile);
+        const int row = tile.head() / p.heads_per_group * BLOCK_SIZE;
+        mbarrier_wait(shared.q_empty(queries.stage()), queries.phase() ^ 1);
+        load_queries<DIM, WIDEN_THREADS>(p, shared, tile, queries.stage(), threadIdx.x);
+        mbarrier_arrive(shared.q_full(queries.stage()));
+        for (int key = sight.last; key >= sight.first; key -= KEYS, ring.n++) {
+            int stage = ring.stage();
+            widen(p, table, sight, key, row, shared.k(stage), shared.k_empty(stage), ring.phase(), shared.k_full(stage));
+            widen(p, table, sight, key, row + p.kv_heads * BLOCK_SIZE, shared.v(stage), shared.v_empty(stage), ring.phase(),
+                  shared.v_full(stage));
+        }
     }
 }
 
@@ -217,25 +338,26 @@ __device__ __forceinline__ uint4 transpose(const uint32_t (&word)[4]) {
 
 // This thread's two rows of the result.
 template <int DIM>
-__device__ __forceinline__ void store(const Params& p, const Tile& tile, const float (&o)[DIM / 8][4], const Softmax& softmax,
+__device__ __forceinline__ void store(const Params& p, const Tile& tile, const float (&o)[DIM / 8][4], const float (&sum)[2],
                                       int row) {
     constexpr int QUADS = DIM / 32;
-    const int t = threadIdx.x % 4, rows = tile.tokens * tile.heads;
+    const int t = threadIdx.x % 4;
+    const Rows rows(tile);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         int r = row + 8 * half;
-        float factor = p.out_scale / quad_sum(softmax.sum[half]);
-        bf16* to = p.out + (tile.row + r / tile.heads) * p.out_stride + (tile.head + r % tile.heads) * DIM;
+        float factor = p.out_scale / quad_sum(sum[half]);
+        bf16* to = p.out + (tile.row + rows.token(r)) * p.out_stride + (tile.head() + rows.head(r)) * DIM;
         auto pair = [&](int j) { return pack_bf16(o[j][2 * half] * factor, o[j][2 * half + 1] * factor); };
 #pragma unroll
         for (int j = 0; j < QUADS; j++) {
             uint32_t words[4] = {pair(4 * j), pair(4 * j + 1), pair(4 * j + 2), pair(4 * j + 3)};
             uint4 piece = transpose(words);
-            if (r < rows) *reinterpret_cast<uint4*>(to + 32 * j + 8 * t) = piece;
+            if (rows.has(r)) *reinterpret_cast<uint4*>(to + 32 * j + 8 * t) = piece;
         }
 #pragma unroll
         for (int j = 4 * QUADS; j < DIM / 8; j++) {
-            if (r < rows) *reinterpret_cast<uint32_t*>(to + 8 * j + 2 * t) = pair(j);
+            if (rows.has(r)) *reinterpret_cast<uint32_t*>(to + 8 * j + 2 * t) = pair(j);
         }
     }
 }
@@ -243,131 +365,155 @@ __device__ __forceinline__ void store(const Params& p, const Tile& tile, const f
 // Named barriers: 1 and 2 within a warpgroup; 3 and 4 let the first or second warpgroup queue its products.
 constexpr int WITHIN = 1, TURN = 3;
 
-template <int DIM, bool CAP>
+// A warpgroup's 64 rows of tile after tile.
+template <int DIM, bool FP8>
 __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
-    const int warpgroup = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
-    const int within = WITHIN + warpgroup, first_row = ROWS_EACH * warpgroup;
-    const int row = first_row + threadIdx.x / 32 % 4 * 16 + lane / 4;
-    const uint32_t q = shared.q(warpgroup);
-    int next = p.shares[blockIdx.x];
+    const int warpgroup = threadIdx.x / 128 - 1, lane = threadIdx.x % 32, within = WITHIN + warpgroup;
+    const int row = ROWS_EACH * warpgroup + threadIdx.x / 32 % 4 * 16 + lane / 4;
     const int end = p.shares[blockIdx.x + 1];
-    if (next == end) return;
-    Tile tile = p.tiles[next];
-    load_queries<DIM>(p, tile, q, first_row);
+    int index = p.shares[blockIdx.x];
+    // Every block has a tile; yet without this way out ptxas gives the products no more than 168 registers.
+    if (index == end) return;
     if (warpgroup == 0) named_arrive(TURN, 256);
 
-    Ring keys, values;
-    float o[DIM / 8][4], s[KEYS / 8][4];
+    float o[DIM / 8][4], s[KEYS / 8][4], shrink[2];
     uint32_t probabilities[KEYS / 16][4];
+    Ring<STAGES> keys;
+    Ring<Layout<DIM>::Q_STAGES> queries;
+    Softmax softmax;
+    Tile tile = p.tiles[index];
+    Sight<DIM> sight(p, tile);
+    int key = sight.last;
+
     auto release = [&](uint32_t barrier) {
         if (lane == 0) mbarrier_arrive(barrier);
     };
-    while (next < end) {
-        const Tile now = tile;
-        const Sight<DIM> sight(p, now);
-        const int last[2] = {now.position + row / now.heads, now.position + (row + 8) / now.heads};
-        const int first[2] = {last[0] - p.window + 1, last[1] - p.window + 1};
-        // All of this warpgroup's queries of the tile are used: the next tile's may come.
-        auto load_next = [&] {
-            next++;
-            if (next < end) {
-                named_sync(within, 128);
-                tile = p.tiles[next];
-                load_queries<DIM>(p, tile, q, first_row);
-            }
-        };
-        auto soften = [&](Softmax& softmax, int key, float (&shrink)[2]) {
-            if constexpr (CAP) cap_scores(s, p.softcap);
-            if (key + KEYS - 1 > now.position || key < sight.far - p.window + 1) mask(s, key + 2 * (lane % 4), first, last);
-            softmax.update(s, p.scale, shrink);
-        };
-        Softmax softmax;
-        softmax.reset();
-        float shrink[2];
+    auto clear = [&] {
 #pragma unroll
         for (int j = 0; j < DIM / 8; j++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) o[j][e] = 0.0f;
         }
-        cp_async_commit();
-        cp_async_wait<0>();
-        fence_async_shared();
-        named_sync(within, 128);
-
-        int key = sight.last;
-        mbarrier_wait(shared.k_full(keys.stage()), keys.phase());
-        scores<DIM>(s, q, shared.k(keys.stage()));
-        wgmma_wait<0>();
+    };
+    // The scores in `s` are there: their inputs are free.
+    auto scored = [&] {
         hold(s);
         release(shared.k_empty(keys.stage()));
-        keys.count++;
-        if (key == sight.first) load_next();
-        soften(softmax, key, shrink);
+        keys.n++;
+        if (key == sight.first) {
+            release(shared.q_empty(queries.stage()));
+            queries.n++;
+        }
+    };
+    auto soften = [&] {
+        if (p.softcap != 0.0f) cap_scores(s, p.softcap);
+        if (key + KEYS - 1 > tile.position || key < sight.far - p.window + 1) {
+            const Rows rows(tile);
+            const int last[2] = {tile.position + rows.token(row), tile.position + rows.token(row + 8)};
+            const int first[2] = {last[0] - p.window + 1, last[1] - p.window + 1};
+            mask(s, key + 2 * (lane % 4), first, last);
+        }
+        softmax.update(s, p.scale, shrink);
+    };
+    // The product in `o` is there.
+    auto mixed = [&](Ring<STAGES> values) {
+        wgmma_wait<0>();
+        hold(o);
+        release(shared.v_empty(values.stage()));
+    };
+
+    softmax.reset();
+    clear();
+    mbarrier_wait(shared.q_full(queries.stage()), queries.phase());
+    mbarrier_wait(shared.k_full(keys.stage()), keys.phase());
+    scores<DIM>(s, shared.q(queries.stage(), warpgroup), shared.k(keys.stage()));
+    wgmma_wait<0>();
+    scored();
+    soften();
+    pack(probabilities, s);
+    // Queues the scores of (tile, key), and the product of the probabilities before with their values, a key tile behind;
+    // turns the scores into probabilities, all but their packing; gives the values' place.
+    auto step = [&](Ring<STAGES> values) {
+        mbarrier_wait(shared.k_full(keys.stage()), keys.phase());
+        named_sync(TURN + warpgroup, 256);
+        scores<DIM>(s, shared.q(queries.stage(), warpgroup), shared.k(keys.stage()));
+        mbarrier_wait(shared.v_full(values.stage()), values.phase());
+        mix<DIM>(o, probabilities, shared.v(values.stage()));
+        named_arrive(TURN + (warpgroup ^ 1), 256);
+        wgmma_wait<1>();
+        scored();
+        soften();
+        mixed(values);
         pack(probabilities, s);
-        for (key -= KEYS; key >= sight.first; key -= KEYS) {
-            // Scores of this tile, and meanwhile the product of the one before.
-            mbarrier_wait(shared.k_full(keys.stage()), keys.phase());
-            if (key + KEYS == sight.last) {
-                mbarrier_wait(shared.v_full(values.stage()), values.phase());
-                clean<DIM>(sight, key + KEYS, shared.v(values.stage()), within);
-            }
-            named_sync(TURN + warpgroup, 256);
-            scores<DIM>(s, q, shared.k(keys.stage()));
-            mbarrier_wait(shared.v_full(values.stage()), values.phase());
-            mix<DIM>(o, probabilities, shared.v(values.stage()));
-            named_arrive(TURN + (warpgroup ^ 1), 256);
-            wgmma_wait<1>();
-            hold(s);
-            release(shared.k_empty(keys.stage()));
-            keys.count++;
-            if (key == sight.first) load_next();
-            soften(softmax, key, shrink);
-            wgmma_wait<0>();
-            hold(o);
-            release(shared.v_empty(values.stage()));
-            values.count++;
+    };
+    auto clean_values = [&](Ring<STAGES> values) {
+        mbarrier_wait(shared.v_full(values.stage()), values.phase());
+        if constexpr (!FP8) clean<DIM>(sight, key, shared.v(values.stage()), within);
+    };
+    while (true) {
+        while (key != sight.first) {
+            const Ring<STAGES> values{keys.n - 1};
+            if (key == sight.last) clean_values(values);
+            key -= KEYS;
+            step(values);
 #pragma unroll
             for (int j = 0; j < DIM / 8; j++) {
 #pragma unroll
                 for (int e = 0; e < 4; e++) o[j][e] *= shrink[e >> 1];
             }
-            pack(probabilities, s);
         }
-        mbarrier_wait(shared.v_full(values.stage()), values.phase());
-        clean<DIM>(sight, sight.first, shared.v(values.stage()), within);
-        mix<DIM>(o, probabilities, shared.v(values.stage()));
-        wgmma_wait<0>();
-        hold(o);
-        release(shared.v_empty(values.stage()));
-        values.count++;
-        store<DIM>(p, now, o, softmax, row);
+        const Ring<STAGES> values{keys.n - 1};
+        clean_values(values);
+        if (++index == end) break;
+        const Tile was = tile;
+        const float sum[2] = {softmax.sum[0], softmax.sum[1]};
+        tile = p.tiles[index];
+        sight = Sight<DIM>(p, tile);
+        key = sight.last;
+        softmax.reset();
+        mbarrier_wait(shared.q_full(queries.stage()), queries.phase());
+        step(values);
+        store<DIM>(p, was, o, sum, row);
+        clear();
     }
+    const Ring<STAGES> values{keys.n - 1};
+    mix<DIM>(o, probabilities, shared.v(values.stage()));
+    mixed(values);
+    store<DIM>(p, tile, o, softmax.sum, row);
 }
 
-template <int DIM, bool CAP>
+template <int DIM, bool FP8>
 __device__ __forceinline__ void attend(const HopperParams& params) {
     extern __shared__ uint8_t raw[];
     const Layout<DIM> shared{(shared_address(raw) + 1023) & ~1023u};
     pdl_launch();
     if (threadIdx.x == 0) {
-        tensor_prefetch_map(params.map);
-        for (int stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(shared.k_full(stage), 1);
-            mbarrier_init(shared.v_full(stage), 1);
+        if (!FP8) tensor_prefetch_map(params.map);
+        for (int stage = 0; stage < 2; stage++) {
+            mbarrier_init(shared.k_full(stage), FP8 ? WIDEN_THREADS : 1);
+            mbarrier_init(shared.v_full(stage), FP8 ? WIDEN_THREADS : 1);
+            mbarrier_init(shared.q_full(stage), FP8 ? WIDEN_THREADS : QUERY_THREADS);
             mbarrier_init(shared.k_empty(stage), 4 * CONSUMERS);
             mbarrier_init(shared.v_empty(stage), 4 * CONSUMERS);
+            mbarrier_init(shared.q_empty(stage), 4 * CONSUMERS);
         }
         mbarrier_init_fence();
     }
     __syncthreads();
     pdl_wait();
     if (threadIdx.x < 128) {
-        registers_lower<40>();
-        if (threadIdx.x < 32) produce<DIM>(params, shared);
+        registers_lower<!FP8 ? 40 : (DIM > 128 ? 56 : 72)>();
+        if constexpr (FP8) {
+            bring_widened<DIM>(params.p, shared);
+        } else if (threadIdx.x < 32) {
+            bring_keys<DIM>(params, shared);
+        } else {
+            bring_queries<DIM>(params.p, shared);
+        }
     } else {
-        registers_raise<232>();
-        consume<DIM, CAP>(params.p, shared);
+        registers_raise<!FP8 ? 232 : (DIM > 128 ? 224 : 216)>();
+        consume<DIM, FP8>(params.p, shared);
     }
 }
 
@@ -376,23 +522,23 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
 }  // namespace attention_prefill
 
 #if TM_WGMMA
-#define BODY(DIM, CAP) attention_prefill::attend<DIM, CAP>(p);
+#define BODY(DIM, FP8) attention_prefill::attend<DIM, FP8>(p);
 #else
-#define BODY(DIM, CAP)
+#define BODY(DIM, FP8)
 #endif
 
-#define ATTENTION_PREFILL(NAME, DIM, CAP)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(384, 1)                                                                        \
-        attention_prefill_sm90##NAME##_d##DIM(const __grid_constant__ attention_prefill::HopperParams p) {                      \
-        BODY(DIM, CAP)                                                                                                          \
+#define ATTENTION_PREFILL(NAME, DIM, FP8)                                                                    \
+    extern "C" __global__ void __launch_bounds__(384, 1)                                                     \
+        attention_prefill_sm90_##NAME##_d##DIM(const __grid_constant__ attention_prefill::HopperParams p) {  \
+        BODY(DIM, FP8)                                                                                       \
     }
 
-#define ATTENTION_PREFILL_WIDTHS(NAME, CAP) \
-    ATTENTION_PREFILL(NAME, 64, CAP)        \
-    ATTENTION_PREFILL(NAME, 80, CAP)        \
-    ATTENTION_PREFILL(NAME, 96, CAP)        \
-    ATTENTION_PREFILL(NAME, 128, CAP)       \
-    ATTENTION_PREFILL(NAME, 256, CAP)
+#define ATTENTION_PREFILL_WIDTHS(NAME, FP8) \
+    ATTENTION_PREFILL(NAME, 64, FP8)        \
+    ATTENTION_PREFILL(NAME, 80, FP8)        \
+    ATTENTION_PREFILL(NAME, 96, FP8)        \
+    ATTENTION_PREFILL(NAME, 128, FP8)       \
+    ATTENTION_PREFILL(NAME, 256, FP8)
 
-ATTENTION_PREFILL_WIDTHS(, false)
-ATTENTION_PREFILL_WIDTHS(_softcap, true)
+ATTENTION_PREFILL_WIDTHS(bf16, false)
+ATTENTION_PREFILL_WIDTHS(fp8, true)

@@ -88,8 +88,6 @@ pub struct Variant {
     pub width: usize,
     /// Whether the cache holds e4m3.
     pub fp8: bool,
-    /// Whether scores are capped; the portable kernels do both.
-    pub softcap: bool,
 }
 
 /// The tiles of a step.
@@ -187,12 +185,7 @@ impl Variant {
         attention.check()?;
         let width = PORTABLE_WIDTHS.into_iter().find(|width| *width >= attention.head_dim);
         let fp8 = attention.cache.element_bytes() == 1;
-        let variant = Variant {
-            algorithm: Algorithm::Portable,
-            width: width.unwrap_or(256),
-            fp8,
-            softcap: false,
-        };
+        let variant = Variant { algorithm: Algorithm::Portable, width: width.unwrap_or(256), fp8 };
         match variant.shared_bytes() <= limits.shared_per_block {
             true => Ok(variant),
             false => Err(Unsupported {
@@ -207,65 +200,52 @@ impl Variant {
     pub fn hopper(attention: &Attention, limits: &DeviceLimits) -> Option<Variant> {
         let fits = attention.check().is_ok()
             && limits.has_wgmma()
-            && attention.cache == CacheFormat::Bf16
             && HOPPER_WIDTHS.contains(&attention.head_dim);
         fits.then_some(Variant {
             algorithm: Algorithm::Hopper,
             width: attention.head_dim,
-            fp8: false,
-            softcap: attention.softcap.is_some(),
+            fp8: attention.cache.element_bytes() == 1,
         })
     }
 
     /// All kernels that such a device can run.
     pub fn all(limits: &DeviceLimits) -> impl Iterator<Item = Variant> + use<> {
-        let portable = PORTABLE_WIDTHS.into_iter().flat_map(|width| {
-            [false, true].map(|fp8| Variant {
-                algorithm: Algorithm::Portable,
-                width,
-                fp8,
-                softcap: false,
-            })
-        });
-        let hopper = HOPPER_WIDTHS.into_iter().flat_map(|width| {
-            [false, true].map(|softcap| Variant {
-                algorithm: Algorithm::Hopper,
-                width,
-                fp8: false,
-                softcap,
-            })
-        });
+        let both = |algorithm, width| [false, true].map(|fp8| Variant { algorithm, width, fp8 });
+        let portable =
+            PORTABLE_WIDTHS.into_iter().flat_map(move |width| both(Algorithm::Portable, width));
+        let hopper =
+            HOPPER_WIDTHS.into_iter().flat_map(move |width| both(Algorithm::Hopper, width));
         let (wgmma, most) = (limits.has_wgmma(), limits.shared_per_block);
         portable.chain(hopper.filter(move |_| wgmma)).filter(move |v| v.shared_bytes() <= most)
     }
 
     /// Name of the kernel in its image.
     pub fn entry(self) -> &'static str {
-        match (self.algorithm, self.fp8, self.softcap, self.width) {
-            (Algorithm::Portable, false, _, 32) => "attention_prefill_bf16_d32",
-            (Algorithm::Portable, false, _, 64) => "attention_prefill_bf16_d64",
-            (Algorithm::Portable, false, _, 80) => "attention_prefill_bf16_d80",
-            (Algorithm::Portable, false, _, 96) => "attention_prefill_bf16_d96",
-            (Algorithm::Portable, false, _, 128) => "attention_prefill_bf16_d128",
-            (Algorithm::Portable, false, _, 192) => "attention_prefill_bf16_d192",
-            (Algorithm::Portable, false, ..) => "attention_prefill_bf16_d256",
-            (Algorithm::Portable, true, _, 32) => "attention_prefill_fp8_d32",
-            (Algorithm::Portable, true, _, 64) => "attention_prefill_fp8_d64",
-            (Algorithm::Portable, true, _, 80) => "attention_prefill_fp8_d80",
-            (Algorithm::Portable, true, _, 96) => "attention_prefill_fp8_d96",
-            (Algorithm::Portable, true, _, 128) => "attention_prefill_fp8_d128",
-            (Algorithm::Portable, true, _, 192) => "attention_prefill_fp8_d192",
-            (Algorithm::Portable, true, ..) => "attention_prefill_fp8_d256",
-            (Algorithm::Hopper, _, false, 64) => "attention_prefill_sm90_d64",
-            (Algorithm::Hopper, _, false, 80) => "attention_prefill_sm90_d80",
-            (Algorithm::Hopper, _, false, 96) => "attention_prefill_sm90_d96",
-            (Algorithm::Hopper, _, false, 128) => "attention_prefill_sm90_d128",
-            (Algorithm::Hopper, _, false, _) => "attention_prefill_sm90_d256",
-            (Algorithm::Hopper, _, true, 64) => "attention_prefill_sm90_softcap_d64",
-            (Algorithm::Hopper, _, true, 80) => "attention_prefill_sm90_softcap_d80",
-            (Algorithm::Hopper, _, true, 96) => "attention_prefill_sm90_softcap_d96",
-            (Algorithm::Hopper, _, true, 128) => "attention_prefill_sm90_softcap_d128",
-            (Algorithm::Hopper, _, true, _) => "attention_prefill_sm90_softcap_d256",
+        match (self.algorithm, self.fp8, self.width) {
+            (Algorithm::Portable, false, 32) => "attention_prefill_bf16_d32",
+            (Algorithm::Portable, false, 64) => "attention_prefill_bf16_d64",
+            (Algorithm::Portable, false, 80) => "attention_prefill_bf16_d80",
+            (Algorithm::Portable, false, 96) => "attention_prefill_bf16_d96",
+            (Algorithm::Portable, false, 128) => "attention_prefill_bf16_d128",
+            (Algorithm::Portable, false, 192) => "attention_prefill_bf16_d192",
+            (Algorithm::Portable, false, _) => "attention_prefill_bf16_d256",
+            (Algorithm::Portable, true, 32) => "attention_prefill_fp8_d32",
+            (Algorithm::Portable, true, 64) => "attention_prefill_fp8_d64",
+            (Algorithm::Portable, true, 80) => "attention_prefill_fp8_d80",
+            (Algorithm::Portable, true, 96) => "attention_prefill_fp8_d96",
+            (Algorithm::Portable, true, 128) => "attention_prefill_fp8_d128",
+            (Algorithm::Portable, true, 192) => "attention_prefill_fp8_d192",
+            (Algorithm::Portable, true, _) => "attention_prefill_fp8_d256",
+            (Algorithm::Hopper, false, 64) => "attention_prefill_sm90_bf16_d64",
+            (Algorithm::Hopper, false, 80) => "attention_prefill_sm90_bf16_d80",
+            (Algorithm::Hopper, false, 96) => "attention_prefill_sm90_bf16_d96",
+            (Algorithm::Hopper, false, 128) => "attention_prefill_sm90_bf16_d128",
+            (Algorithm::Hopper, false, _) => "attention_prefill_sm90_bf16_d256",
+            (Algorithm::Hopper, true, 64) => "attention_prefill_sm90_fp8_d64",
+            (Algorithm::Hopper, true, 80) => "attention_prefill_sm90_fp8_d80",
+            (Algorithm::Hopper, true, 96) => "attention_prefill_sm90_fp8_d96",
+            (Algorithm::Hopper, true, 128) => "attention_prefill_sm90_fp8_d128",
+            (Algorithm::Hopper, true, _) => "attention_prefill_sm90_fp8_d256",
         }
     }
 
@@ -297,9 +277,11 @@ impl Variant {
         match self.algorithm {
             // Queries, keys, values; rows padded by 16 bytes.
             Algorithm::Portable => (rows + 2 * keys) * (2 * self.width as u32 + 16),
-            // 1 KiB to align and for barriers; queries, two stages of keys and of values in columns of 64.
+            // 2 KiB to align and for barriers; two stages of queries (one at 256), keys and values, in columns of 64.
             Algorithm::Hopper => {
-                2048 + (rows + 4 * keys) * (2 * self.width.next_multiple_of(64) as u32)
+                let query_stages = if self.width <= 128 { 2 } else { 1 };
+                let rows_held = query_stages * rows + 4 * keys;
+                2048 + rows_held * (2 * self.width.next_multiple_of(64) as u32)
             }
         }
     }
@@ -528,7 +510,7 @@ mod tests {
         let h200 = DeviceLimits::h200();
         let small = DeviceLimits { arch: 89, shared_per_block: 99 * 1024, ..DeviceLimits::h200() };
         let at = |head_dim, limits| Variant::of(&attention(8, 8, head_dim), limits).unwrap();
-        assert_eq!(at(128, &h200).entry(), "attention_prefill_sm90_d128");
+        assert_eq!(at(128, &h200).entry(), "attention_prefill_sm90_bf16_d128");
         assert_eq!(at(120, &h200).entry(), "attention_prefill_bf16_d128");
         assert_eq!(at(16, &h200).entry(), "attention_prefill_bf16_d32");
         assert_eq!(at(256, &small).entry(), "attention_prefill_bf16_d256");
