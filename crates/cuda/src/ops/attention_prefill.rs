@@ -38,7 +38,8 @@ pub struct AttentionPrefill {
 pub struct CacheLayer {
     address: u64,
     block_bytes: usize,
-    map: TensorMap,
+    keys: TensorMap,
+    values: TensorMap,
 }
 
 /// What a launch reads and writes. Rows are those of the step: a tile's `row` counts from the views' first element.
@@ -95,12 +96,13 @@ struct Params {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct HopperParams {
-    map: TensorMap,
+    keys: TensorMap,
+    values: TensorMap,
     params: Params,
     padding: [u8; 8],
 }
 
-const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 256);
+const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 384);
 
 impl CacheLayer {
     /// `blocks` blocks from `address` on, `block_bytes` from one to the next.
@@ -118,19 +120,28 @@ impl CacheLayer {
                  both multiples of 16"
             )));
         }
-        let map = match attention.cache {
-            // A box is one head's keys or values of one block, 64 columns of it.
-            CacheFormat::Bf16 if attention.head_dim >= 64 => TensorMap::bf16(
-                address,
-                &[attention.head_dim as u64, rows as u64, blocks as u64],
-                &[2 * attention.head_dim as u64, block_bytes as u64],
-                &[64, BLOCK_SIZE as u32, 1],
-                Swizzle::Bytes128,
-            )?,
-            // Only the Hopper kernel reads it, and widens fp8 without one.
-            _ => TensorMap::zeroed(),
+        let mut layer = CacheLayer {
+            address,
+            block_bytes,
+            keys: TensorMap::zeroed(),
+            values: TensorMap::zeroed(),
         };
-        Ok(CacheLayer { address, block_bytes, map })
+        // Only the Hopper kernel reads the maps; it widens fp8 without them.
+        if attention.cache != CacheFormat::Bf16 || attention.head_dim < 64 {
+            return Ok(layer);
+        }
+        // A box is one head's keys or values of one block, 64 columns of it; or of values all, where that is whole 64s.
+        let (dim, rows, blocks) = (attention.head_dim as u64, rows as u64, blocks as u64);
+        let (row, block, slots) = (2 * dim, block_bytes as u64, BLOCK_SIZE as u32);
+        let map = |dims: &[u64], strides: &[u64], tile: &[u32]| {
+            TensorMap::bf16(address, dims, strides, tile, Swizzle::Bytes128)
+        };
+        layer.keys = map(&[dim, rows, blocks], &[row, block], &[64, slots, 1])?;
+        if dim.is_multiple_of(64) {
+            let tile = [64, slots, (dim / 64) as u32, 1];
+            layer.values = map(&[64, rows, dim / 64, blocks], &[row, 128, block], &tile)?;
+        }
+        Ok(layer)
     }
 }
 
@@ -177,7 +188,8 @@ impl AttentionPrefill {
             // and sequences. Table starts and block numbers are the step's, which is made for this arena.
             Algorithm::Portable => unsafe { stream.launch(kernel, shape, &params) },
             Algorithm::Hopper => {
-                let params = HopperParams { map: args.cache.map, params, padding: [0; 8] };
+                let CacheLayer { keys, values, .. } = *args.cache;
+                let params = HopperParams { keys, values, params, padding: [0; 8] };
                 // SAFETY: as above; the map covers the blocks that `CacheLayer::new` was told of.
                 unsafe { stream.launch(kernel, shape, &params) }
             }

@@ -9,7 +9,8 @@
 //           before. The walk over (tile, key tile) is one loop: the first scores of a tile are computed beside
 //           the last product of the one before, so that short tiles leave no gaps.
 //           Shared memory, columns in groups of 64 (rows of 128 bytes, 128-byte swizzle):
-//           [Q: stage, warpgroup, group, 64 rows][K: stage, group, keys][V: stage, group, keys][barriers]
+//           [Q: stage, warpgroup, group, 64 rows][K: stage, group, keys]
+//           [V: stage, block, group, 16 keys][O: warp, 16 rows][barriers]
 // numerics  as attention_prefill.cu, with key tiles of 128 (64 at head_dim 256), anchored at the sequence's token 0
 // bound     tensor cores: 8000 tokens, 32 heads of 128: 0.52 TFLOP, 0.67 ms at 780 TFLOP/s
 // limits    head_dim 64, 80, 96, 128, 256
@@ -21,10 +22,11 @@ namespace attention_prefill {
 
 // Mirrored by `HopperParams` in attention_prefill.rs.
 struct __align__(64) HopperParams {
-    uint8_t map[128];  // tensor map of the layer's cache: [block][2 * kv_heads * 16 rows][head_dim]
+    uint8_t keys[128];    // tensor map of the layer's cache: [block][2 * kv_heads * 16 rows][head_dim]
+    uint8_t values[128];  // the same as [block][column / 64][2 * kv_heads * 16 rows][64]
     Params p;
 };
-static_assert(sizeof(HopperParams) == 256);
+static_assert(sizeof(HopperParams) == 384);
 
 #if TM_WGMMA
 
@@ -38,16 +40,27 @@ struct Layout {
     static constexpr int GROUPS = (DIM + 63) / 64;
     static constexpr int KEYS = DIM <= 128 ? 128 : 64;
     static constexpr int Q_STAGES = DIM <= 128 ? 2 : 1;
+    // Values lie [block][group][16 rows] where groups are whole, else [group][key] like keys.
+    static constexpr bool WHOLE_VALUES = DIM % 64 == 0;
+    static constexpr uint32_t V_BLOCK = (WHOLE_VALUES ? GROUPS : 1) * BLOCK_SIZE * 128;  // from block to block
+    static constexpr uint32_t V_GROUP = (WHOLE_VALUES ? BLOCK_SIZE : KEYS) * 128;        // from group to group
+    static constexpr uint32_t O_EACH = DIM <= 128 ? 4096 : 0;                            // a warp's 16 rows of the result
     static constexpr uint32_t Q_EACH = GROUPS * ROWS_EACH * 128;
     static constexpr uint32_t TILE = GROUPS * KEYS * 128;  // one stage of keys, or of values
     static constexpr uint32_t K = Q_STAGES * CONSUMERS * Q_EACH;
     static constexpr uint32_t V = K + STAGES * TILE;
-    static constexpr uint32_t BARRIERS = V + STAGES * TILE;
+    static constexpr uint32_t O = V + STAGES * TILE;
+    static constexpr uint32_t BARRIERS = O + 4 * CONSUMERS * O_EACH;
     uint32_t base;  // aligned to 1024
 
     __device__ uint32_t q(int stage, int warpgroup) const { return base + (stage * CONSUMERS + warpgroup) * Q_EACH; }
     __device__ uint32_t k(int stage) const { return base + K + stage * TILE; }
     __device__ uint32_t v(int stage) const { return base + V + stage * TILE; }
+    // Place of 16 bytes of the values: columns 8 chunk on of a key.
+    static __device__ uint32_t value(int key, int chunk) {
+        return key / BLOCK_SIZE * V_BLOCK + chunk / 8 * V_GROUP + key % BLOCK_SIZE * 128 + (chunk % 8 ^ key % 8) * 16;
+    }
+    __device__ uint32_t o(int warp) const { return base + O + warp * O_EACH; }
     __device__ uint32_t barrier(int which, int stage) const { return base + BARRIERS + (which * 2 + stage) * 8; }
     __device__ uint32_t k_full(int stage) const { return barrier(0, stage); }
     __device__ uint32_t k_empty(int stage) const { return barrier(1, stage); }
@@ -86,6 +99,14 @@ __device__ __forceinline__ void named_arrive(int barrier, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+__device__ __forceinline__ void tensor_copy_4d(uint32_t to, const void* map, int x, int y, int z, int w, uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+            to),
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+        : "memory");
+}
+
 __device__ __forceinline__ void tensor_copy_3d(uint32_t to, const void* map, int x, int y, int z, uint32_t barrier) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
@@ -94,15 +115,32 @@ __device__ __forceinline__ void tensor_copy_3d(uint32_t to, const void* map, int
         : "memory");
 }
 
-// One warp: the boxes of one tile of keys or values, each of 16 rows from `row` of a lane's block on. Blocks that nobody sees,
-// whose table entries may not exist, are asked for before the tensor's first, which gives zeros.
+// One warp: the boxes of one tile of keys, each of 16 rows from `row` of a lane's block on, 64 columns wide. Blocks that nobody
+// sees, whose table entries may not exist, are asked for before the tensor's first, which gives zeros.
 template <int DIM>
-__device__ __forceinline__ void fetch(const uint8_t* map, uint32_t to, uint32_t full, int block, int row) {
+__device__ __forceinline__ void fetch_keys(const uint8_t* map, uint32_t to, uint32_t full, int block, int row) {
     constexpr int GROUPS = Layout<DIM>::GROUPS, KEYS = Layout<DIM>::KEYS;
     int lane = threadIdx.x % 32, group = lane % GROUPS, place = lane / GROUPS * BLOCK_SIZE;
     if (lane == 0) mbarrier_arrive_expect(full, Layout<DIM>::TILE);
     __syncwarp();
     if (place < KEYS) tensor_copy_3d(to + (group * KEYS + place) * 128, map, group * 64, row, block, full);
+}
+
+// As fetch_keys, of values. Their product takes one block's rows at a time, so that a block's columns may lie together and
+// come as one box: the engine's time goes by boxes, not by bytes.
+template <int DIM>
+__device__ __forceinline__ void fetch_values(const HopperParams& params, uint32_t to, uint32_t full, int block, int row) {
+    constexpr int GROUPS = Layout<DIM>::GROUPS, KEYS = Layout<DIM>::KEYS;
+    if constexpr (!Layout<DIM>::WHOLE_VALUES) {
+        fetch_keys<DIM>(params.keys, to, full, block, row);
+    } else {
+        int lane = threadIdx.x % 32, place = lane / GROUPS * BLOCK_SIZE;
+        if (lane == 0) mbarrier_arrive_expect(full, Layout<DIM>::TILE);
+        __syncwarp();
+        if (lane % GROUPS == 0 && place < KEYS) {
+            tensor_copy_4d(to + place * GROUPS * 128, params.values, 0, row, 0, block, full);
+        }
+    }
 }
 
 template <int DIM>
@@ -126,9 +164,9 @@ __device__ __forceinline__ void bring_keys(const HopperParams& params, const Lay
             int begin = key + mine, block = -1;
             if (mine < KEYS && begin <= sight.far && begin + BLOCK_SIZE > sight.lowest) block = table[begin / BLOCK_SIZE];
             mbarrier_wait(shared.k_empty(ring.stage()), ring.phase() ^ 1);
-            fetch<DIM>(params.map, shared.k(ring.stage()), shared.k_full(ring.stage()), block, row);
+            fetch_keys<DIM>(params.keys, shared.k(ring.stage()), shared.k_full(ring.stage()), block, row);
             mbarrier_wait(shared.v_empty(ring.stage()), ring.phase() ^ 1);
-            fetch<DIM>(params.map, shared.v(ring.stage()), shared.v_full(ring.stage()), block, row + p.kv_heads * BLOCK_SIZE);
+            fetch_values<DIM>(params, shared.v(ring.stage()), shared.v_full(ring.stage()), block, row + p.kv_heads * BLOCK_SIZE);
             if (key == sight.last && index < end) {
                 next = p.tiles[index];
                 next_table = p.table(next.sequence);
@@ -202,12 +240,14 @@ struct Widening {
         }
     }
 
+    template <bool VALUES>
     __device__ __forceinline__ void write(uint32_t to, int part) const {
+        constexpr int GROUP = VALUES ? Layout<DIM>::V_GROUP : KEYS * 128, BLOCK = VALUES ? Layout<DIM>::V_BLOCK : BLOCK_SIZE * 128;
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
             // The two places differ in one bit of the swizzled column.
-            int first = 2 * chunk(u), column = first % 8 ^ row() % 8;
-            uint32_t place = to + first / 8 * (KEYS * 128) + (row() + (part * EACH + u) * ROW_STEP) * 128;
+            int first = 2 * chunk(u), column = first % 8 ^ row() % 8, r = row() + (part * EACH + u) * ROW_STEP;
+            uint32_t place = to + first / 8 * GROUP + r / BLOCK_SIZE * BLOCK + r % BLOCK_SIZE * 128;
             uint2 a = widen4(raw[u].x), b = widen4(raw[u].y);
             asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place + column * 16), "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y)
                          : "memory");
@@ -220,15 +260,15 @@ struct Widening {
 };
 
 // Reads and widens a tile, the first part of it while its place is not free yet.
-template <int DIM>
+template <int DIM, bool VALUES>
 __device__ __forceinline__ void widen(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
                                       uint32_t to, uint32_t empty, uint32_t phase, uint32_t full) {
     Widening<DIM> part;
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < Widening<DIM>::PARTS; i++) {
         part.read(p, table, sight, key, head_row, i);
         if (i == 0) mbarrier_wait(empty, phase ^ 1);
-        part.write(to, i);
+        part.template write<VALUES>(to, i);
     }
     fence_async_shared();
     mbarrier_arrive(full);
@@ -251,8 +291,8 @@ __device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>
         mbarrier_arrive(shared.q_full(queries.stage()));
         for (int key = sight.last; key >= sight.first; key -= KEYS, ring.n++) {
             int stage = ring.stage();
-            widen(p, table, sight, key, row, shared.k(stage), shared.k_empty(stage), ring.phase(), shared.k_full(stage));
-            widen(p, table, sight, key, row + p.kv_heads * BLOCK_SIZE, shared.v(stage), shared.v_empty(stage), ring.phase(),
+            widen<DIM, false>(p, table, sight, key, row, shared.k(stage), shared.k_empty(stage), ring.phase(), shared.k_full(stage));
+            widen<DIM, true>(p, table, sight, key, row + p.kv_heads * BLOCK_SIZE, shared.v(stage), shared.v_empty(stage), ring.phase(),
                   shared.v_full(stage));
         }
     }
@@ -273,16 +313,16 @@ __device__ __forceinline__ void scores(float (&s)[Layout<DIM>::KEYS / 8][4], uin
     wgmma_commit();
 }
 
-// Queues o += p v. Values lie key after key: groups of 64 columns are a tile's rows apart, groups of 8 keys 1024 bytes.
+// Queues o += p v, a cache block's keys a step; within a block groups of 8 keys are 1024 bytes apart.
 template <int DIM>
 __device__ __forceinline__ void mix(float (&o)[DIM / 8][4], const uint32_t (&p)[Layout<DIM>::KEYS / 16][4], uint32_t v) {
-    constexpr uint64_t SHAPE = (uint64_t(Layout<DIM>::KEYS * 128 / 16) << 16) | (uint64_t(1024 / 16) << 32) | (1ull << 62);
+    constexpr uint64_t SHAPE = (uint64_t(Layout<DIM>::V_GROUP / 16) << 16) | (uint64_t(1024 / 16) << 32) | (1ull << 62);
     const uint64_t b = SHAPE | ((v & 0x3ffff) >> 4);
     hold(o);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Layout<DIM>::KEYS / 16; step++) {
-        wgmma_registers<DIM>(o, p[step], b + step * (BLOCK_SIZE * 128 / 16));
+        wgmma_registers<DIM>(o, p[step], b + step * (Layout<DIM>::V_BLOCK / 16));
     }
     wgmma_commit();
 }
@@ -303,61 +343,69 @@ __device__ __forceinline__ void pack(uint32_t (&p)[GROUPS / 2][4], const float (
 // in such a slot must be zero. Both warpgroups do it, each for itself.
 template <int DIM>
 __device__ __forceinline__ void clean(const Sight<DIM>& sight, int key, uint32_t v, int barrier) {
-    constexpr int KEYS = Layout<DIM>::KEYS, CHUNKS = Layout<DIM>::GROUPS * 8;
+    constexpr int CHUNKS = Layout<DIM>::GROUPS * 8;
     int low = key == sight.first ? sight.lowest % BLOCK_SIZE : 0;
     int high = key == sight.last ? BLOCK_SIZE - 1 - sight.far % BLOCK_SIZE : 0;
     if (low + high == 0) return;
     for (int i = threadIdx.x % 128; i < (low + high) * CHUNKS; i += 128) {
         int n = i / CHUNKS, chunk = i % CHUNKS;
         int row = (n < low ? sight.lowest - 1 - n : sight.far + 1 + n - low) - key;
-        uint32_t place = v + chunk / 8 * (KEYS * 128) + row * 128 + chunk % 8 * 16;
+        uint32_t place = v + Layout<DIM>::value(row, chunk);
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(place), "r"(0) : "memory");
     }
     fence_async_shared();
     named_sync(barrier, 128);
 }
 
-// Four words of each thread of a quad, word j of group j: afterwards thread t has the four words of group t in order.
-__device__ __forceinline__ uint4 transpose(const uint32_t (&word)[4]) {
-    int t = threadIdx.x % 4;
-    uint32_t out[4];
-#pragma unroll
-    for (int r = 0; r < 4; r++) {
-        // The word that thread t ^ r wants of us.
-        int to = t ^ r;
-        uint32_t sent = to == 0 ? word[0] : to == 1 ? word[1] : to == 2 ? word[2] : word[3];
-        out[r] = __shfl_xor_sync(~0u, sent, r);
-    }
-    // out[r] is thread t ^ r's word of group t, which belongs at place t ^ r.
-    auto at = [&](int place) {
-        int r = place ^ t;
-        return r == 0 ? out[0] : r == 1 ? out[1] : r == 2 ? out[2] : out[3];
-    };
-    return make_uint4(at(0), at(1), at(2), at(3));
+__device__ __forceinline__ void stmatrix_x4(uint32_t to, const uint32_t (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+                 "r"(r[3])
+                 : "memory");
 }
 
-// This thread's two rows of the result.
+// A warp's 16 rows of the result from `first` on. They go through the warp's own shared memory, so that whole rows are written
+// at once; at head_dim 256, which has no room for that, straight from registers.
 template <int DIM>
 __device__ __forceinline__ void store(const Params& p, const Tile& tile, const float (&o)[DIM / 8][4], const float (&sum)[2],
-                                      int row) {
-    constexpr int QUADS = DIM / 32;
-    const int t = threadIdx.x % 4;
+                                      int first, uint32_t staging) {
+    constexpr int CHUNKS = DIM / 8;
+    // Rows an odd number of 16-byte chunks apart need no swizzle; rows of 128 columns have no room for an odd one.
+    constexpr int PITCH = DIM == 128 ? 256 : 2 * DIM + 16;
+    const int lane = threadIdx.x % 32;
     const Rows rows(tile);
+    const float factor[2] = {p.out_scale / quad_sum(sum[0]), p.out_scale / quad_sum(sum[1])};
+    auto pair = [&](int j, int half) { return pack_bf16(o[j][2 * half] * factor[half], o[j][2 * half + 1] * factor[half]); };
+    auto out = [&](int row) {
+        return p.out + (tile.row + rows.token(row)) * p.out_stride + (tile.head() + rows.head(row)) * DIM;
+    };
+    if constexpr (Layout<DIM>::O_EACH > 0) {
+        static_assert(16 * PITCH <= Layout<DIM>::O_EACH);
+        auto place = [&](int row, int chunk) { return staging + row * PITCH + (DIM == 128 ? chunk ^ row % 8 : chunk) * 16; };
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int r = row + 8 * half;
-        float factor = p.out_scale / quad_sum(sum[half]);
-        bf16* to = p.out + (tile.row + rows.token(r)) * p.out_stride + (tile.head() + rows.head(r)) * DIM;
-        auto pair = [&](int j) { return pack_bf16(o[j][2 * half] * factor, o[j][2 * half + 1] * factor); };
-#pragma unroll
-        for (int j = 0; j < QUADS; j++) {
-            uint32_t words[4] = {pair(4 * j), pair(4 * j + 1), pair(4 * j + 2), pair(4 * j + 3)};
-            uint4 piece = transpose(words);
-            if (rows.has(r)) *reinterpret_cast<uint4*>(to + 32 * j + 8 * t) = piece;
+        for (int j = 0; j < CHUNKS / 2; j++) {
+            const uint32_t words[4] = {pair(2 * j, 0), pair(2 * j, 1), pair(2 * j + 1, 0), pair(2 * j + 1, 1)};
+            stmatrix_x4(place(lane % 16, 2 * j + lane / 16), words);
         }
+        __syncwarp();
 #pragma unroll
-        for (int j = 4 * QUADS; j < DIM / 8; j++) {
-            if (rows.has(r)) *reinterpret_cast<uint32_t*>(to + 8 * j + 2 * t) = pair(j);
+        for (int u = 0; u < CHUNKS / 2; u++) {
+            int i = lane + 32 * u, row = i / CHUNKS, chunk = i % CHUNKS;
+            uint4 piece;
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+                         : "r"(place(row, chunk))
+                         : "memory");
+            if (rows.has(first + row)) *reinterpret_cast<uint4*>(out(first + row) + chunk * 8) = piece;
+        }
+        __syncwarp();
+    } else {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int row = first + lane / 4 + 8 * half;
+            bf16* to = out(row) + 2 * (lane % 4);
+            if (!rows.has(row)) continue;
+#pragma unroll
+            for (int j = 0; j < CHUNKS; j++) *reinterpret_cast<uint32_t*>(to + 8 * j) = pair(j, half);
         }
     }
 }
@@ -371,6 +419,7 @@ __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shar
     constexpr int KEYS = Layout<DIM>::KEYS;
     const int warpgroup = threadIdx.x / 128 - 1, lane = threadIdx.x % 32, within = WITHIN + warpgroup;
     const int row = ROWS_EACH * warpgroup + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    const uint32_t staging = shared.o(threadIdx.x / 32 - 4);
     const int end = p.shares[blockIdx.x + 1];
     int index = p.shares[blockIdx.x];
     // Every block has a tile; yet without this way out ptxas gives the products no more than 168 registers.
@@ -435,11 +484,14 @@ __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shar
     // Queues the scores of (tile, key), and the product of the probabilities before with their values, a key tile behind;
     // turns the scores into probabilities, all but their packing; gives the values' place.
     auto step = [&](Ring<STAGES> values) {
+        // The same for the whole warp, which the compiler sees only so.
+        const uint32_t q = __shfl_sync(~0u, shared.q(queries.stage(), warpgroup), 0);
+        const uint32_t k = __shfl_sync(~0u, shared.k(keys.stage()), 0), v = __shfl_sync(~0u, shared.v(values.stage()), 0);
         mbarrier_wait(shared.k_full(keys.stage()), keys.phase());
         named_sync(TURN + warpgroup, 256);
-        scores<DIM>(s, shared.q(queries.stage(), warpgroup), shared.k(keys.stage()));
+        scores<DIM>(s, q, k);
         mbarrier_wait(shared.v_full(values.stage()), values.phase());
-        mix<DIM>(o, probabilities, shared.v(values.stage()));
+        mix<DIM>(o, probabilities, v);
         named_arrive(TURN + (warpgroup ^ 1), 256);
         wgmma_wait<1>();
         scored();
@@ -474,13 +526,13 @@ __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shar
         softmax.reset();
         mbarrier_wait(shared.q_full(queries.stage()), queries.phase());
         step(values);
-        store<DIM>(p, was, o, sum, row);
+        store<DIM>(p, was, o, sum, row - lane / 4, staging);
         clear();
     }
     const Ring<STAGES> values{keys.n - 1};
     mix<DIM>(o, probabilities, shared.v(values.stage()));
     mixed(values);
-    store<DIM>(p, tile, o, softmax.sum, row);
+    store<DIM>(p, tile, o, softmax.sum, row - lane / 4, staging);
 }
 
 template <int DIM, bool FP8>
@@ -489,7 +541,10 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
     const Layout<DIM> shared{(shared_address(raw) + 1023) & ~1023u};
     pdl_launch();
     if (threadIdx.x == 0) {
-        if (!FP8) tensor_prefetch_map(params.map);
+        if (!FP8) {
+            tensor_prefetch_map(params.keys);
+            tensor_prefetch_map(params.values);
+        }
         for (int stage = 0; stage < 2; stage++) {
             mbarrier_init(shared.k_full(stage), FP8 ? WIDEN_THREADS : 1);
             mbarrier_init(shared.v_full(stage), FP8 ? WIDEN_THREADS : 1);
@@ -503,7 +558,7 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
     __syncthreads();
     pdl_wait();
     if (threadIdx.x < 128) {
-        registers_lower<!FP8 ? 40 : (DIM > 128 ? 56 : 72)>();
+        registers_lower<!FP8 ? 40 : (DIM > 128 ? 56 : 88)>();
         if constexpr (FP8) {
             bring_widened<DIM>(params.p, shared);
         } else if (threadIdx.x < 32) {
@@ -512,7 +567,7 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
             bring_queries<DIM>(params.p, shared);
         }
     } else {
-        registers_raise<!FP8 ? 232 : (DIM > 128 ? 224 : 216)>();
+        registers_raise<!FP8 ? 232 : (DIM > 128 ? 224 : 208)>();
         consume<DIM, FP8>(params.p, shared);
     }
 }

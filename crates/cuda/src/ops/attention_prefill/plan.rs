@@ -277,11 +277,13 @@ impl Variant {
         match self.algorithm {
             // Queries, keys, values; rows padded by 16 bytes.
             Algorithm::Portable => (rows + 2 * keys) * (2 * self.width as u32 + 16),
-            // 2 KiB to align and for barriers; two stages of queries (one at 256), keys and values, in columns of 64.
+            // 2 KiB to align and for barriers; in columns of 64 two stages of queries (one at 256), keys and values; 4 KiB a
+            // warp for results (none at 256).
             Algorithm::Hopper => {
-                let query_stages = if self.width <= 128 { 2 } else { 1 };
-                let rows_held = query_stages * rows + 4 * keys;
-                2048 + rows_held * (2 * self.width.next_multiple_of(64) as u32)
+                let (query_stages, staging) =
+                    if self.width <= 128 { (2, 32 << 10) } else { (1, 0) };
+                let held = query_stages * rows + 4 * keys;
+                2048 + staging + held * (2 * self.width.next_multiple_of(64) as u32)
             }
         }
     }
