@@ -38,8 +38,7 @@ pub struct AttentionPrefill {
 pub struct CacheLayer {
     address: u64,
     block_bytes: usize,
-    keys: TensorMap,
-    values: TensorMap,
+    map: TensorMap,
 }
 
 /// What a launch reads and writes. Rows are those of the step: a tile's `row` counts from the views' first element.
@@ -96,13 +95,12 @@ struct Params {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct HopperParams {
-    keys: TensorMap,
-    values: TensorMap,
+    cache: TensorMap,
     params: Params,
     padding: [u8; 8],
 }
 
-const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 384);
+const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 256);
 
 impl CacheLayer {
     /// `blocks` blocks from `address` on, `block_bytes` from one to the next.
@@ -120,28 +118,41 @@ impl CacheLayer {
                  both multiples of 16"
             )));
         }
-        let mut layer = CacheLayer {
-            address,
-            block_bytes,
-            keys: TensorMap::zeroed(),
-            values: TensorMap::zeroed(),
+        // Only the Hopper kernel reads the map; it widens fp8 without one.
+        let map = match attention.cache {
+            CacheFormat::Bf16 if attention.head_dim >= 64 => cache_map(
+                address,
+                attention.head_dim as u64,
+                rows as u64,
+                block_bytes as u64,
+                blocks,
+            )?,
+            _ => TensorMap::zeroed(),
         };
-        // Only the Hopper kernel reads the maps; it widens fp8 without them.
-        if attention.cache != CacheFormat::Bf16 || attention.head_dim < 64 {
-            return Ok(layer);
-        }
-        // A box is one head's keys or values of one block, 64 columns of it; or of values all, where that is whole 64s.
-        let (dim, rows, blocks) = (attention.head_dim as u64, rows as u64, blocks as u64);
-        let (row, block, slots) = (2 * dim, block_bytes as u64, BLOCK_SIZE as u32);
-        let map = |dims: &[u64], strides: &[u64], tile: &[u32]| {
-            TensorMap::bf16(address, dims, strides, tile, Swizzle::Bytes128)
-        };
-        layer.keys = map(&[dim, rows, blocks], &[row, block], &[64, slots, 1])?;
-        if dim.is_multiple_of(64) {
-            let tile = [64, slots, (dim / 64) as u32, 1];
-            layer.values = map(&[64, rows, dim / 64, blocks], &[row, 128, block], &tile)?;
-        }
-        Ok(layer)
+        Ok(CacheLayer { address, block_bytes, map })
+    }
+}
+
+/// Boxes of one head's keys or values of one block, in columns of 64: one box for all columns where these are whole, with eight
+/// rows of each 64 columns after one another.
+fn cache_map(
+    address: u64,
+    dim: u64,
+    rows: u64,
+    block: u64,
+    blocks: usize,
+) -> Result<TensorMap, DriverError> {
+    let (row, blocks, slots) = (2 * dim, blocks as u64, BLOCK_SIZE as u32);
+    let map = |dims: &[u64], strides: &[u64], tile: &[u32]| {
+        TensorMap::bf16(address, dims, strides, tile, Swizzle::Bytes128)
+    };
+    match dim.is_multiple_of(64) {
+        true => map(
+            &[64, 8, dim / 64, rows / 8, blocks],
+            &[row, 128, 8 * row, block],
+            &[64, 8, (dim / 64) as u32, slots / 8, 1],
+        ),
+        false => map(&[dim, rows, blocks], &[row, block], &[64, slots, 1]),
     }
 }
 
@@ -188,8 +199,7 @@ impl AttentionPrefill {
             // and sequences. Table starts and block numbers are the step's, which is made for this arena.
             Algorithm::Portable => unsafe { stream.launch(kernel, shape, &params) },
             Algorithm::Hopper => {
-                let CacheLayer { keys, values, .. } = *args.cache;
-                let params = HopperParams { keys, values, params, padding: [0; 8] };
+                let params = HopperParams { cache: args.cache.map, params, padding: [0; 8] };
                 // SAFETY: as above; the map covers the blocks that `CacheLayer::new` was told of.
                 unsafe { stream.launch(kernel, shape, &params) }
             }

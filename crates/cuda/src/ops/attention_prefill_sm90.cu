@@ -1,16 +1,16 @@
 // attention_prefill_sm90.cu   the formula, shapes and limits of attention_prefill.cu, for Hopper
 //
 // mapping   one block of 3 warpgroups an SM works off its share of the tiles (128 query rows each). One warp brings keys and
-//           values: a cache block's rows of one head are a box of a tensor map, 16 rows x 64 columns = two swizzle atoms,
-//           and eight boxes stack to a tile of 128 keys (64 at head_dim 256). Two stages of keys and two of values. Three warps
-//           bring queries, a tile ahead. (An fp8 cache is read and widened by all four warps instead.) Two warpgroups own 64 rows each: scores by wgmma from shared memory,
-//           probabilities stay in registers as the second product's operand. While a warpgroup turns scores into
+//           values: a cache block's rows of one head are one box of a tensor map, and eight boxes stack to a tile of 128 keys
+//           (64 at head_dim 256). Two stages of keys and two of values. Three warps bring queries, a tile ahead. (An fp8 cache
+//           is read and widened by all four warps instead.) Two warpgroups own 64 rows each: scores by wgmma from shared
+//           memory, probabilities stay in registers as the second product's operand. While a warpgroup turns scores into
 //           probabilities, the tensor cores have the products of the other one, and its own product with the values
 //           before. The walk over (tile, key tile) is one loop: the first scores of a tile are computed beside
 //           the last product of the one before, so that short tiles leave no gaps.
 //           Shared memory, columns in groups of 64 (rows of 128 bytes, 128-byte swizzle):
-//           [Q: stage, warpgroup, group, 64 rows][K: stage, group, keys]
-//           [V: stage, block, group, 16 keys][O: warp, 16 rows][barriers]
+//           [Q: stage, warpgroup, group, 64 rows][K, V: stage, eight keys, group, key][O: warp, 16 rows][barriers]
+//           (head_dim 80 and 96, whose groups are not whole: K, V: stage, group, key; a box a group)
 // numerics  as attention_prefill.cu, with key tiles of 128 (64 at head_dim 256), anchored at the sequence's token 0
 // bound     tensor cores: 8000 tokens, 32 heads of 128: 0.52 TFLOP, 0.67 ms at 780 TFLOP/s
 // limits    head_dim 64, 80, 96, 128, 256
@@ -22,11 +22,12 @@ namespace attention_prefill {
 
 // Mirrored by `HopperParams` in attention_prefill.rs.
 struct __align__(64) HopperParams {
-    uint8_t keys[128];    // tensor map of the layer's cache: [block][2 * kv_heads * 16 rows][head_dim]
-    uint8_t values[128];  // the same as [block][column / 64][2 * kv_heads * 16 rows][64]
+    // Tensor map of the layer's cache, [block][2 * kv_heads * 16 rows][head_dim]: dimensions as written where columns are whole
+    // groups [block][row / 8][column / 64][row % 8][column % 64], so that a box is a block's rows of one head.
+    uint8_t cache[128];
     Params p;
 };
-static_assert(sizeof(HopperParams) == 384);
+static_assert(sizeof(HopperParams) == 256);
 
 #if TM_WGMMA
 
@@ -40,11 +41,12 @@ struct Layout {
     static constexpr int GROUPS = (DIM + 63) / 64;
     static constexpr int KEYS = DIM <= 128 ? 128 : 64;
     static constexpr int Q_STAGES = DIM <= 128 ? 2 : 1;
-    // Values lie [block][group][16 rows] where groups are whole, else [group][key] like keys.
-    static constexpr bool WHOLE_VALUES = DIM % 64 == 0;
-    static constexpr uint32_t V_BLOCK = (WHOLE_VALUES ? GROUPS : 1) * BLOCK_SIZE * 128;  // from block to block
-    static constexpr uint32_t V_GROUP = (WHOLE_VALUES ? BLOCK_SIZE : KEYS) * 128;        // from group to group
-    static constexpr uint32_t O_EACH = DIM <= 128 ? 4096 : 0;                            // a warp's 16 rows of the result
+    // Keys and values lie [key / 8][group][key % 8] where groups are whole, else [group][key].
+    static constexpr bool WHOLE = DIM % 64 == 0;
+    static constexpr uint32_t EIGHT = (WHOLE ? GROUPS : 1) * 1024;  // from eight keys to the next
+    static constexpr uint32_t GROUP = WHOLE ? 1024 : KEYS * 128;    // from group to group
+    static constexpr int LANES = WHOLE ? 1 : GROUPS;                // boxes a cache block
+    static constexpr uint32_t O_EACH = DIM <= 128 ? 4096 : 0;       // a warp's 16 rows of the result
     static constexpr uint32_t Q_EACH = GROUPS * ROWS_EACH * 128;
     static constexpr uint32_t TILE = GROUPS * KEYS * 128;  // one stage of keys, or of values
     static constexpr uint32_t K = Q_STAGES * CONSUMERS * Q_EACH;
@@ -56,9 +58,9 @@ struct Layout {
     __device__ uint32_t q(int stage, int warpgroup) const { return base + (stage * CONSUMERS + warpgroup) * Q_EACH; }
     __device__ uint32_t k(int stage) const { return base + K + stage * TILE; }
     __device__ uint32_t v(int stage) const { return base + V + stage * TILE; }
-    // Place of 16 bytes of the values: columns 8 chunk on of a key.
-    static __device__ uint32_t value(int key, int chunk) {
-        return key / BLOCK_SIZE * V_BLOCK + chunk / 8 * V_GROUP + key % BLOCK_SIZE * 128 + (chunk % 8 ^ key % 8) * 16;
+    // Place in a tile of 16 bytes of a key or its value: columns 8 chunk on.
+    static __device__ uint32_t place(int key, int chunk) {
+        return key / 8 * EIGHT + chunk / 8 * GROUP + key % 8 * 128 + (chunk % 8 ^ key % 8) * 16;
     }
     __device__ uint32_t o(int warp) const { return base + O + warp * O_EACH; }
     __device__ uint32_t barrier(int which, int stage) const { return base + BARRIERS + (which * 2 + stage) * 8; }
@@ -99,11 +101,11 @@ __device__ __forceinline__ void named_arrive(int barrier, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-__device__ __forceinline__ void tensor_copy_4d(uint32_t to, const void* map, int x, int y, int z, int w, uint32_t barrier) {
+__device__ __forceinline__ void tensor_copy_5d(uint32_t to, const void* map, int row, int block, uint32_t barrier) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2, %3, %4}], [%5];" ::"r"(
             to),
-        "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+        "l"(map), "r"(0), "r"(row), "r"(block), "r"(barrier)
         : "memory");
 }
 
@@ -115,40 +117,29 @@ __device__ __forceinline__ void tensor_copy_3d(uint32_t to, const void* map, int
         : "memory");
 }
 
-// One warp: the boxes of one tile of keys, each of 16 rows from `row` of a lane's block on, 64 columns wide. Blocks that nobody
-// sees, whose table entries may not exist, are asked for before the tensor's first, which gives zeros.
+// One warp: the boxes of one tile of keys or values, each of the 16 rows from `row` on of a lane's block: the engine's time goes
+// by boxes, not by bytes. Blocks that nobody sees, whose table entries may not exist, are asked for before the tensor's first,
+// which gives zeros.
 template <int DIM>
-__device__ __forceinline__ void fetch_keys(const uint8_t* map, uint32_t to, uint32_t full, int block, int row) {
-    constexpr int GROUPS = Layout<DIM>::GROUPS, KEYS = Layout<DIM>::KEYS;
-    int lane = threadIdx.x % 32, group = lane % GROUPS, place = lane / GROUPS * BLOCK_SIZE;
+__device__ __forceinline__ void fetch(const uint8_t* map, uint32_t to, uint32_t full, int block, int row) {
+    constexpr int KEYS = Layout<DIM>::KEYS, LANES = Layout<DIM>::LANES;
+    int lane = threadIdx.x % 32, group = lane % LANES, place = lane / LANES * BLOCK_SIZE;
     if (lane == 0) mbarrier_arrive_expect(full, Layout<DIM>::TILE);
     __syncwarp();
-    if (place < KEYS) tensor_copy_3d(to + (group * KEYS + place) * 128, map, group * 64, row, block, full);
-}
-
-// As fetch_keys, of values. Their product takes one block's rows at a time, so that a block's columns may lie together and
-// come as one box: the engine's time goes by boxes, not by bytes.
-template <int DIM>
-__device__ __forceinline__ void fetch_values(const HopperParams& params, uint32_t to, uint32_t full, int block, int row) {
-    constexpr int GROUPS = Layout<DIM>::GROUPS, KEYS = Layout<DIM>::KEYS;
-    if constexpr (!Layout<DIM>::WHOLE_VALUES) {
-        fetch_keys<DIM>(params.keys, to, full, block, row);
+    if (place >= KEYS) return;
+    if constexpr (Layout<DIM>::WHOLE) {
+        tensor_copy_5d(to + place / 8 * Layout<DIM>::EIGHT, map, row / 8, block, full);
     } else {
-        int lane = threadIdx.x % 32, place = lane / GROUPS * BLOCK_SIZE;
-        if (lane == 0) mbarrier_arrive_expect(full, Layout<DIM>::TILE);
-        __syncwarp();
-        if (lane % GROUPS == 0 && place < KEYS) {
-            tensor_copy_4d(to + place * GROUPS * 128, params.values, 0, row, 0, block, full);
-        }
+        tensor_copy_3d(to + group * Layout<DIM>::GROUP + place * 128, map, group * 64, row, block, full);
     }
 }
 
 template <int DIM>
 __device__ __forceinline__ void bring_keys(const HopperParams& params, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
-    static_assert(KEYS / BLOCK_SIZE * Layout<DIM>::GROUPS <= 32);
+    static_assert(KEYS / BLOCK_SIZE * Layout<DIM>::LANES <= 32);
     const Params& p = params.p;
-    const int mine = threadIdx.x % 32 / Layout<DIM>::GROUPS * BLOCK_SIZE;  // first key of this lane's block in a tile
+    const int mine = threadIdx.x % 32 / Layout<DIM>::LANES * BLOCK_SIZE;  // first key of this lane's block in a tile
     const int end = p.shares[blockIdx.x + 1];
     int index = p.shares[blockIdx.x];
     Tile next = p.tiles[index];
@@ -164,9 +155,9 @@ __device__ __forceinline__ void bring_keys(const HopperParams& params, const Lay
             int begin = key + mine, block = -1;
             if (mine < KEYS && begin <= sight.far && begin + BLOCK_SIZE > sight.lowest) block = table[begin / BLOCK_SIZE];
             mbarrier_wait(shared.k_empty(ring.stage()), ring.phase() ^ 1);
-            fetch_keys<DIM>(params.keys, shared.k(ring.stage()), shared.k_full(ring.stage()), block, row);
+            fetch<DIM>(params.cache, shared.k(ring.stage()), shared.k_full(ring.stage()), block, row);
             mbarrier_wait(shared.v_empty(ring.stage()), ring.phase() ^ 1);
-            fetch_values<DIM>(params, shared.v(ring.stage()), shared.v_full(ring.stage()), block, row + p.kv_heads * BLOCK_SIZE);
+            fetch<DIM>(params.cache, shared.v(ring.stage()), shared.v_full(ring.stage()), block, row + p.kv_heads * BLOCK_SIZE);
             if (key == sight.last && index < end) {
                 next = p.tiles[index];
                 next_table = p.table(next.sequence);
@@ -240,14 +231,13 @@ struct Widening {
         }
     }
 
-    template <bool VALUES>
     __device__ __forceinline__ void write(uint32_t to, int part) const {
-        constexpr int GROUP = VALUES ? Layout<DIM>::V_GROUP : KEYS * 128, BLOCK = VALUES ? Layout<DIM>::V_BLOCK : BLOCK_SIZE * 128;
+        constexpr int GROUP = Layout<DIM>::GROUP, EIGHT = Layout<DIM>::EIGHT;
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
             // The two places differ in one bit of the swizzled column.
             int first = 2 * chunk(u), column = first % 8 ^ row() % 8, r = row() + (part * EACH + u) * ROW_STEP;
-            uint32_t place = to + first / 8 * GROUP + r / BLOCK_SIZE * BLOCK + r % BLOCK_SIZE * 128;
+            uint32_t place = to + first / 8 * GROUP + r / 8 * EIGHT + r % 8 * 128;
             uint2 a = widen4(raw[u].x), b = widen4(raw[u].y);
             asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(place + column * 16), "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y)
                          : "memory");
@@ -260,7 +250,7 @@ struct Widening {
 };
 
 // Reads and widens a tile, the first part of it while its place is not free yet.
-template <int DIM, bool VALUES>
+template <int DIM>
 __device__ __forceinline__ void widen(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
                                       uint32_t to, uint32_t empty, uint32_t phase, uint32_t full) {
     Widening<DIM> part;
@@ -268,7 +258,7 @@ __device__ __forceinline__ void widen(const Params& p, const int32_t* table, con
     for (int i = 0; i < Widening<DIM>::PARTS; i++) {
         part.read(p, table, sight, key, head_row, i);
         if (i == 0) mbarrier_wait(empty, phase ^ 1);
-        part.template write<VALUES>(to, i);
+        part.write(to, i);
     }
     fence_async_shared();
     mbarrier_arrive(full);
@@ -291,9 +281,9 @@ __device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>
         mbarrier_arrive(shared.q_full(queries.stage()));
         for (int key = sight.last; key >= sight.first; key -= KEYS, ring.n++) {
             int stage = ring.stage();
-            widen<DIM, false>(p, table, sight, key, row, shared.k(stage), shared.k_empty(stage), ring.phase(), shared.k_full(stage));
-            widen<DIM, true>(p, table, sight, key, row + p.kv_heads * BLOCK_SIZE, shared.v(stage), shared.v_empty(stage), ring.phase(),
-                  shared.v_full(stage));
+            widen<DIM>(p, table, sight, key, row, shared.k(stage), shared.k_empty(stage), ring.phase(), shared.k_full(stage));
+            widen<DIM>(p, table, sight, key, row + p.kv_heads * BLOCK_SIZE, shared.v(stage), shared.v_empty(stage), ring.phase(),
+                       shared.v_full(stage));
         }
     }
 }
@@ -301,28 +291,30 @@ __device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>
 // Queues s = q k^T.
 template <int DIM>
 __device__ __forceinline__ void scores(float (&s)[Layout<DIM>::KEYS / 8][4], uint32_t q, uint32_t k) {
-    const uint64_t a = wgmma_descriptor(q), b = wgmma_descriptor(k);
+    const uint64_t a = wgmma_descriptor(q);
+    const uint64_t b = wgmma_descriptor(k) + (uint64_t(Layout<DIM>::EIGHT / 16 - 64) << 32);  // eight keys are so far apart
     hold(s);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < DIM / 16; step++) {
         uint32_t inside = step % 4 * 2, group = step / 4;
         wgmma_shared<Layout<DIM>::KEYS>(s, a + group * (ROWS_EACH * 128 / 16) + inside,
-                                        b + group * (Layout<DIM>::KEYS * 128 / 16) + inside, step != 0);
+                                        b + group * (Layout<DIM>::GROUP / 16) + inside, step != 0);
     }
     wgmma_commit();
 }
 
-// Queues o += p v, a cache block's keys a step; within a block groups of 8 keys are 1024 bytes apart.
+// Queues o += p v, 16 keys a step. The descriptor (MN-major) says how far groups of columns and eight keys are apart.
 template <int DIM>
 __device__ __forceinline__ void mix(float (&o)[DIM / 8][4], const uint32_t (&p)[Layout<DIM>::KEYS / 16][4], uint32_t v) {
-    constexpr uint64_t SHAPE = (uint64_t(Layout<DIM>::V_GROUP / 16) << 16) | (uint64_t(1024 / 16) << 32) | (1ull << 62);
+    constexpr uint64_t SHAPE =
+        (uint64_t(Layout<DIM>::GROUP / 16) << 16) | (uint64_t(Layout<DIM>::EIGHT / 16) << 32) | (1ull << 62);
     const uint64_t b = SHAPE | ((v & 0x3ffff) >> 4);
     hold(o);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Layout<DIM>::KEYS / 16; step++) {
-        wgmma_registers<DIM>(o, p[step], b + step * (Layout<DIM>::V_BLOCK / 16));
+        wgmma_registers<DIM>(o, p[step], b + step * (2 * Layout<DIM>::EIGHT / 16));
     }
     wgmma_commit();
 }
@@ -350,7 +342,7 @@ __device__ __forceinline__ void clean(const Sight<DIM>& sight, int key, uint32_t
     for (int i = threadIdx.x % 128; i < (low + high) * CHUNKS; i += 128) {
         int n = i / CHUNKS, chunk = i % CHUNKS;
         int row = (n < low ? sight.lowest - 1 - n : sight.far + 1 + n - low) - key;
-        uint32_t place = v + Layout<DIM>::value(row, chunk);
+        uint32_t place = v + Layout<DIM>::place(row, chunk);
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(place), "r"(0) : "memory");
     }
     fence_async_shared();
@@ -541,10 +533,7 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
     const Layout<DIM> shared{(shared_address(raw) + 1023) & ~1023u};
     pdl_launch();
     if (threadIdx.x == 0) {
-        if (!FP8) {
-            tensor_prefetch_map(params.keys);
-            tensor_prefetch_map(params.values);
-        }
+        if (!FP8) tensor_prefetch_map(params.cache);
         for (int stage = 0; stage < 2; stage++) {
             mbarrier_init(shared.k_full(stage), FP8 ? WIDEN_THREADS : 1);
             mbarrier_init(shared.v_full(stage), FP8 ? WIDEN_THREADS : 1);
