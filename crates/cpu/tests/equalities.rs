@@ -1,89 +1,61 @@
-//! What must be equal to the bit: batched and alone, chunked and whole, copied and original, few threads and many.
+//! What must be equal to the bit: batched and alone, chunked and whole, copied and original, a prefix hit and a cold prompt,
+//! few threads and many.
 
 mod common;
 
-use common::{Harness, Sequence, Work, into_logits, small_options};
+use common::small_options;
 use foundation::{BlockId, TokenId};
-use runtime::{
-    backend::LoadOptions,
-    batch::{BlockCopy, OutputKind},
+use runtime::{backend::LoadOptions, engine::EngineOptions};
+use testkit::{
+    Served,
+    equality::{FIXTURES, batched_is_alone, chunked_is_whole, copy_is_original, in_chunks, prompt},
+    golden::{Golden, logits_distance},
+    harness::Harness,
+    served::{bitwise, differences, mixed, prefix_hits, steady},
 };
-use testkit::golden::{Golden, logits_distance};
 
-/// Fixtures that differ in what matters here: windows, soft caps, head widths, norms over whole projections.
-const FIXTURES: [&str; 5] = ["gemma2", "gemma3", "mistral", "olmo2", "qwen3"];
-
-fn prompt(fixture: &str) -> Vec<TokenId> {
-    let golden = Golden::read(fixture);
-    golden.prompts.iter().max_by_key(|p| p.input_ids.len()).expect("a prompt").input_ids.clone()
-}
-
-/// The prompt in chunks of the given lengths, the rest token by token.
-fn in_chunks(
-    harness: &mut Harness,
-    sequence: &mut Sequence,
-    tokens: &[TokenId],
-    chunks: &[usize],
-) -> Vec<Vec<f32>> {
-    let mut logits = Vec::new();
-    let mut rest = tokens;
-    let mut chunks = chunks.iter();
-    while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(chunks.next().copied().unwrap_or(1).min(rest.len()));
-        logits.extend(harness.logits(sequence, chunk));
-        harness.trim(sequence);
-        rest = after;
-    }
-    logits
-}
-
-#[test]
-fn chunked_is_whole() {
+/// Runs a check on every fixture, loaded anew.
+fn on_each(check: impl Fn(&mut Harness, &[TokenId]) -> Vec<String>) {
     for fixture in FIXTURES {
-        let tokens = prompt(fixture);
-        let mut harness = common::load(fixture);
-        let mut sequence = harness.sequence(0, tokens.len());
-        let whole = harness.logits(&mut sequence, &tokens);
-        harness.release(sequence);
-        for chunks in [vec![], vec![16, 16, 16, 16, 16], vec![5, 40, 3, 17, 8], vec![33, 31, 4]] {
-            let mut sequence = harness.sequence(0, tokens.len());
-            let parts = in_chunks(&mut harness, &mut sequence, &tokens, &chunks);
-            assert_eq!(parts, whole, "{fixture} in chunks of {chunks:?}");
-            harness.release(sequence);
-        }
+        let found = check(&mut common::load(fixture), &prompt(fixture));
+        assert!(found.is_empty(), "{fixture} {}", found.join("\n"));
     }
 }
 
 #[test]
-fn batched_is_alone() {
-    for fixture in FIXTURES {
-        let tokens = prompt(fixture);
-        let mut harness = common::load(fixture);
-        let mut sequence = harness.sequence(0, tokens.len());
-        let alone = harness.logits(&mut sequence, &tokens);
-        harness.release(sequence);
-        // Seven sequences at different places: in each step some prefill chunks and some decode rows.
-        let chunk_lengths = [1, 1, 2, 3, 7, 20, 31];
-        let mut sequences: Vec<Sequence> =
-            (0..7).map(|slot| harness.sequence(slot, tokens.len())).collect();
-        for _ in 0..4 {
-            let work = sequences.iter_mut().zip(chunk_lengths);
-            let mut wanted = Vec::new();
-            let work = work
-                .filter(|(sequence, _)| sequence.cached < tokens.len())
-                .map(|(sequence, length)| {
-                    let range = sequence.cached..tokens.len().min(sequence.cached + length);
-                    wanted.extend(range.clone());
-                    let outputs = (0..range.len()).map(|at| (at, OutputKind::Logits)).collect();
-                    Work { sequence, tokens: &tokens[range], outputs }
-                })
-                .collect();
-            let rows = harness.step(work);
-            for (row, position) in rows.into_iter().zip(wanted) {
-                assert_eq!(into_logits(row), alone[position], "{fixture} at {position}");
-            }
-        }
-    }
+fn chunked_is_whole_to_the_bit() {
+    on_each(chunked_is_whole);
+}
+
+#[test]
+fn batched_is_alone_to_the_bit() {
+    on_each(batched_is_alone);
+}
+
+#[test]
+fn a_copied_block_serves_as_its_original() {
+    on_each(copy_is_original);
+}
+
+#[test]
+fn a_prefix_hit_is_a_cold_prompt_at_every_length() {
+    let mut warm = Served::new(common::load("gemma3").runner, &steady());
+    let runner = common::load("gemma3").runner;
+    let vocab = runner.spec().vocab_size;
+    let mut cold = Served::new(runner, &EngineOptions { prefix_cache: false, ..steady() });
+    let (_, findings) = prefix_hits(&mut warm, &mut cold, vocab, bitwise, 0.0);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn in_company_a_request_gives_what_it_gives_alone() {
+    let runner = common::load("gemma3").runner;
+    let requests = mixed(runner.spec().vocab_size);
+    let mut served = Served::new(runner, &steady());
+    let together = served.serve(&requests);
+    let alone: Vec<_> = requests.iter().map(|request| served.alone(request)).collect();
+    let findings = differences(&together, &alone);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
 #[test]
@@ -91,38 +63,9 @@ fn threads_do_not_show() {
     let tokens = prompt("gemma3");
     let with = |threads| {
         let options = LoadOptions { threads: Some(threads), ..small_options() };
-        let mut harness = common::load_with("gemma3", &options);
-        let mut sequence = harness.sequence(0, tokens.len());
-        in_chunks(&mut harness, &mut sequence, &tokens, &[50])
+        in_chunks(&mut common::load_with("gemma3", &options), &tokens, &[50])
     };
     assert_eq!(with(1), with(5));
-}
-
-#[test]
-fn a_copied_block_serves_as_its_original() {
-    for fixture in FIXTURES {
-        let tokens = prompt(fixture);
-        let (before, after) = tokens.split_at(40);
-        let mut harness = common::load(fixture);
-        let mut original = harness.sequence(0, tokens.len());
-        harness.logits(&mut original, before);
-        // The copy shares the full blocks and owns a copy of the one that is being filled.
-        let mut copy = Sequence { slot: 1, ..original.clone() };
-        let mut copies = Vec::new();
-        for (group, table) in copy.tables.iter_mut().enumerate() {
-            let last = table.blocks.last_mut().unwrap();
-            let to = harness.free[group].pop().unwrap();
-            copies.push(BlockCopy { group: group as u32, from: *last, to });
-            *last = to;
-        }
-        let outputs: Vec<(usize, OutputKind)> =
-            (0..after.len()).map(|at| (at, OutputKind::Logits)).collect();
-        let mut work = [Work { sequence: &mut copy, tokens: after, outputs }];
-        let mut batch = harness.batch(&mut work);
-        batch.block_copies = copies;
-        let copied: Vec<_> = harness.run(batch).into_iter().map(into_logits).collect();
-        assert_eq!(copied, harness.logits(&mut original, after), "{fixture}");
-    }
 }
 
 #[test]

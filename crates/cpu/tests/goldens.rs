@@ -9,32 +9,7 @@ use testkit::golden::{Golden, GoldenPrompt, argmax, logits_distance};
 /// `|value - golden| / max(|golden|, 1)` that a float32 engine must stay within.
 const TOLERANCE: f32 = 2e-3;
 
-macro_rules! goldens {
-    ($($test:ident: $fixture:literal),* $(,)?) => {
-        $(#[test] fn $test() { agrees_with_its_golden($fixture); })*
-
-        #[test]
-        fn every_fixture_is_listed() {
-            assert_eq!(testkit::golden::fixture_names(), [$($fixture),*]);
-        }
-    };
-}
-
-goldens! {
-    gemma2: "gemma2",
-    gemma3: "gemma3",
-    gemma3_hd256: "gemma3-hd256",
-    granite: "granite",
-    llama: "llama",
-    llama_tied: "llama-tied",
-    mistral: "mistral",
-    olmo2: "olmo2",
-    phi3_longrope: "phi3-longrope",
-    phi3_longrope_long: "phi3-longrope-long",
-    qwen2: "qwen2",
-    qwen3: "qwen3",
-    qwen3_tied: "qwen3-tied",
-}
+testkit::golden_tests!(agrees_with_its_golden);
 
 fn agrees_with_its_golden(fixture: &str) {
     let golden = Golden::read(fixture);

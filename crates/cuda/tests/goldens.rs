@@ -5,40 +5,20 @@
 
 mod common;
 
-use common::{DEFAULT, Harness, Mode, Sequence, Work, greedy, into_logits, into_token, load};
-use foundation::TokenId;
-use runtime::batch::OutputKind;
-use testkit::golden::{Golden, GoldenPrompt, argmax};
+use common::{
+    DEFAULT, Harness, Mode, Sequence, Work, greedy, into_logits, into_token, load, load_with,
+    small_options,
+};
+use foundation::{DType, TokenId};
+use runtime::{backend::LoadOptions, batch::OutputKind};
+use testkit::golden::{Golden, GoldenPrompt, argmax, fixture_names};
 
 /// Times the reference's own bfloat16 error that ours may be.
 const NOISE: f32 = 2.0;
+/// The same with a cache in fp8: e4m3 keeps four bits of a number where bfloat16 keeps eight.
+const FP8_NOISE: f32 = 16.0 * NOISE;
 
-macro_rules! goldens {
-    ($($test:ident: $fixture:literal),* $(,)?) => {
-        $(#[test] fn $test() { agrees_with_its_golden($fixture); })*
-
-        #[test]
-        fn every_fixture_is_listed() {
-            assert_eq!(testkit::golden::fixture_names(), [$($fixture),*]);
-        }
-    };
-}
-
-goldens! {
-    gemma2: "gemma2",
-    gemma3: "gemma3",
-    gemma3_hd256: "gemma3-hd256",
-    granite: "granite",
-    llama: "llama",
-    llama_tied: "llama-tied",
-    mistral: "mistral",
-    olmo2: "olmo2",
-    phi3_longrope: "phi3-longrope",
-    phi3_longrope_long: "phi3-longrope-long",
-    qwen2: "qwen2",
-    qwen3: "qwen3",
-    qwen3_tied: "qwen3-tied",
-}
+testkit::golden_tests!(agrees_with_its_golden);
 
 fn agrees_with_its_golden(fixture: &str) {
     let golden = Golden::read(fixture);
@@ -49,7 +29,7 @@ fn agrees_with_its_golden(fixture: &str) {
             let what = format!("{fixture} {mode:?}, prompt {index}");
             let mut sequence = harness.sequence(0, prompt.input_ids.len());
             let logits = harness.logits(&mut sequence, &prompt.input_ids);
-            check_prompt(&what, prompt, &logits, &mut findings);
+            check_prompt(&what, prompt, &logits, NOISE, &mut findings);
             forced(&what, &mut harness, &mut sequence, prompt, &logits, &mut findings);
             harness.release(sequence);
             if prompt.greedy_gap.iter().all(|gap| *gap > 4.0 * prompt.bf16.pair) {
@@ -60,10 +40,35 @@ fn agrees_with_its_golden(fixture: &str) {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
+#[test]
+fn with_a_cache_in_fp8_every_fixture_is_within_the_noise_of_its_bits() {
+    let options = LoadOptions { kv_dtype: Some(DType::F8E4M3), ..small_options() };
+    let mut findings = Vec::new();
+    for fixture in fixture_names() {
+        let Some(mut harness) = load_with(&fixture, DEFAULT, &options) else { return };
+        assert_eq!(harness.spec().kv_dtype, DType::F8E4M3);
+        for (index, prompt) in Golden::read(&fixture).prompts.iter().enumerate() {
+            let what = format!("{fixture} with fp8, prompt {index}");
+            let mut sequence = harness.sequence(0, prompt.input_ids.len());
+            // Half of it as a chunk, the rest token by token: both ways read what the cache holds.
+            let (chunk, rest) = prompt.input_ids.split_at(prompt.input_ids.len() / 2);
+            let mut logits = Vec::new();
+            for tokens in std::iter::once(chunk).chain(rest.chunks(1)) {
+                logits.extend(harness.logits(&mut sequence, tokens));
+                harness.trim(&mut sequence);
+            }
+            check_prompt(&what, prompt, &logits, FP8_NOISE, &mut findings);
+            harness.release(sequence);
+        }
+    }
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
 fn check_prompt(
     what: &str,
     prompt: &GoldenPrompt,
     logits: &[Vec<f32>],
+    noise: f32,
     findings: &mut Vec<String>,
 ) {
     let (mut worst, mut sum, mut at) = (0.0f32, 0.0, (0, 0));
@@ -84,11 +89,11 @@ fn check_prompt(
         prompt.bf16.max_abs,
         prompt.bf16.mean_abs
     );
-    let fits = worst <= NOISE * prompt.bf16.max_abs && mean as f32 <= NOISE * prompt.bf16.mean_abs;
+    let fits = worst <= noise * prompt.bf16.max_abs && mean as f32 <= noise * prompt.bf16.mean_abs;
     if !fits {
         let row = &logits[at.0];
         findings.push(format!(
-            "{what}: off by {worst} at {at:?}, mean {mean}, allowed {NOISE} x {:?}; there {:?}, wanted {:?}",
+            "{what}: off by {worst} at {at:?}, mean {mean}, allowed {noise} x {:?}; there {:?}, wanted {:?}",
             prompt.bf16,
             &row[at.1.saturating_sub(1)..(at.1 + 3).min(row.len())],
             &prompt.row(at.0)[at.1.saturating_sub(1)..(at.1 + 3).min(row.len())],

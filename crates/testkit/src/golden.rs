@@ -93,6 +93,36 @@ impl Golden {
     }
 }
 
+/// A test for each fixture that has a golden, which calls the given function with its name; and one that none is left out.
+#[macro_export]
+macro_rules! golden_tests {
+    ($check:path) => {
+        $crate::golden_tests! { $check:
+            gemma2 "gemma2",
+            gemma3 "gemma3",
+            gemma3_hd256 "gemma3-hd256",
+            granite "granite",
+            llama "llama",
+            llama_tied "llama-tied",
+            mistral "mistral",
+            olmo2 "olmo2",
+            phi3_longrope "phi3-longrope",
+            phi3_longrope_long "phi3-longrope-long",
+            qwen2 "qwen2",
+            qwen3 "qwen3",
+            qwen3_tied "qwen3-tied",
+        }
+    };
+    ($check:path: $($test:ident $fixture:literal,)*) => {
+        $(#[test] fn $test() { $check($fixture); })*
+
+        #[test]
+        fn every_fixture_is_listed() {
+            assert_eq!($crate::golden::fixture_names(), [$($fixture),*]);
+        }
+    };
+}
+
 /// `fixtures/<name>` in this repository: where it was built, or else where the test is run.
 pub fn fixture_directory(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");

@@ -1,10 +1,11 @@
 //! What tests of all crates share: a fake model behind the real seam, a gate that holds any backend back, a clock that
-//! obeys, seeded randomness, goldens, a hub on this machine.
+//! obeys, seeded randomness, goldens, what must be equal however it is served, a hub on this machine.
 //!
 //! Knows: the runtime's interfaces, the goldens beside the fixtures. Does not know: any real backend.
 
 pub mod clock;
 pub mod compare;
+pub mod equality;
 pub mod fake;
 pub mod gate;
 pub mod golden;
@@ -12,9 +13,11 @@ pub mod harness;
 pub mod hub;
 pub mod rng;
 pub mod script;
+pub mod served;
 
 pub use clock::SimClock;
 pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
 pub use gate::{Gate, GatedBackend};
 pub use rng::Rng;
 pub use script::{Script, ScriptedBackend};
+pub use served::Served;
