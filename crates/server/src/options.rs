@@ -35,6 +35,8 @@ pub struct ServerOptions {
     pub body_timeout: Duration,
     /// Time for running requests to finish once the server was told to end.
     pub drain_timeout: Duration,
+    /// Time for probes and clients to hear that a model is lost, before the server ends.
+    pub fault_linger: Duration,
 }
 
 impl Default for ServerOptions {
@@ -63,6 +65,7 @@ impl ServerOptions {
             header_timeout: settings.seconds("header-timeout").unwrap_or_default(),
             body_timeout: settings.seconds("body-timeout").unwrap_or_default(),
             drain_timeout: settings.seconds("drain-timeout").unwrap_or_default(),
+            fault_linger: settings.seconds("fault-linger").unwrap_or_default(),
         }
     }
 }

@@ -24,6 +24,9 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// After a failure to accept (no file descriptors left, say): how long to wait before the next attempt.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the models are looked after.
+const LOSS_PAUSE: Duration = Duration::from_millis(100);
+
 /// Why the server did not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -47,12 +50,14 @@ pub enum ServeError {
 }
 
 /// How serving ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Every request that ran was answered.
     Drained,
     /// Time ran out, or a second signal came: what still ran was cut off.
     CutOff,
+    /// A model was lost, and says why: its device failed. What ran on other models was finished, as far as there was time.
+    Lost(String),
 }
 
 /// A server that listens. Until models are published every request but the health check's is refused with 503.
@@ -138,8 +143,8 @@ impl Server {
         self.state.clone()
     }
 
-    /// Serves until the first of `signals`, then drains: running requests finish, new ones get 503. The second signal,
-    /// or the drain time-out, cuts off what still runs.
+    /// Serves until the first of `signals`, or until a model is lost and the time to hear of it is over; then drains: running
+    /// requests finish, new ones get 503. The second signal, or the drain time-out, cuts off what still runs.
     pub async fn run(self, mut signals: impl Stream<Item = ()> + Send + Unpin) -> Ending {
         let options = &self.state.options;
         let house = House {
@@ -150,21 +155,37 @@ impl Server {
         let drain_timeout = options.drain_timeout;
         let (drain, draining) = watch::channel(false);
         let mut guests = JoinSet::new();
-        tokio::select! {
-            () = house.receive(&self.listener, &mut guests, &draining) => {}
-            _ = signals.next() => {}
-        }
+        let lost = tokio::select! {
+            () = house.receive(&self.listener, &mut guests, &draining) => None,
+            _ = signals.next() => None,
+            lost = loss(&self.state) => Some(lost),
+        };
         tracing::info!(connections = guests.len(), "draining");
         self.state.drain();
         drain.send_replace(true);
         // Late guests hear that the server is leaving, but nobody waits for them.
         let mut late = JoinSet::new();
-        tokio::select! {
+        let ending = tokio::select! {
             () = house.receive(&self.listener, &mut late, &draining) => Ending::CutOff,
             () = all_gone(&mut guests) => Ending::Drained,
             _ = signals.next() => Ending::CutOff,
             () = sleep(drain_timeout) => Ending::CutOff,
+        };
+        lost.map_or(ending, Ending::Lost)
+    }
+}
+
+/// Waits until a model is lost, and then until everybody who asks has had the time to hear of it.
+async fn loss(state: &ServerState) -> String {
+    loop {
+        let lost = state.losses();
+        if !lost.is_empty() {
+            let (lost, linger) = (lost.join("; "), state.options.fault_linger);
+            tracing::error!(lost, ?linger, "a model is lost: the server will end");
+            sleep(linger).await;
+            return lost;
         }
+        sleep(LOSS_PAUSE).await;
     }
 }
 

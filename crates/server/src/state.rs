@@ -58,6 +58,12 @@ impl ServedModel {
     pub fn name(&self) -> &str {
         self.names.first().map_or_else(|| self.model.id().0.as_str(), String::as_str)
     }
+
+    fn problem(&self) -> Option<String> {
+        let health = self.model.health();
+        let why = health.problem.unwrap_or_else(|| "takes no requests".to_owned());
+        (!health.ok).then(|| format!("{}: {why}", self.name()))
+    }
 }
 
 impl ServerState {
@@ -111,6 +117,18 @@ impl ServerState {
     /// The models, in the order in which they were loaded.
     pub fn models(&self) -> Vec<ServedModel> {
         self.read().models.clone()
+    }
+
+    /// What is wrong with the models that cannot serve, each with its name.
+    pub fn problems(&self) -> Vec<String> {
+        self.read().models.iter().filter_map(ServedModel::problem).collect()
+    }
+
+    /// The same of those that will never serve again.
+    pub fn losses(&self) -> Vec<String> {
+        let inner = self.read();
+        let lost = inner.models.iter().filter(|served| served.model.health().lost);
+        lost.filter_map(ServedModel::problem).collect()
     }
 
     /// The model that a request means. Without a name it is the only one.

@@ -44,9 +44,17 @@ pub fn serve(args: ServeArgs, verbosity: Verbosity, output: &Output) -> Result<(
     });
     // A load that is still under way must not hold the exit up.
     runtime.shutdown_background();
-    match ending? {
+    ended(ending?)
+}
+
+/// What the way it ended means for the exit code.
+fn ended(ending: Ending) -> Result<(), Error> {
+    match ending {
         Ending::Drained => Ok(()),
         Ending::CutOff => Err(Error::Partly("requests were cut off at the end".into())),
+        Ending::Lost(why) => {
+            Err(Error::Partly(format!("{why}; the server has to be started again")))
+        }
     }
 }
 
@@ -172,11 +180,20 @@ impl Background {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::{Ending, ended, names};
+    use crate::error::Exit;
 
     fn named(models: &[&str], given: &[&str]) -> Result<Vec<Option<String>>, String> {
         let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect::<Vec<_>>();
         names(&texts(models), &texts(given)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_lost_model_is_a_failure_that_says_why() {
+        assert!(ended(Ending::Drained).is_ok());
+        let lost = ended(Ending::Lost("tiny: a kernel touched memory".into())).unwrap_err();
+        assert_eq!(lost.exit(), Exit::Failed);
+        assert!(lost.sentence().starts_with("tiny: a kernel touched memory;"), "{lost}");
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub struct Health {
     pub ok: bool,
     /// What is wrong, if something is.
     pub problem: Option<String>,
+    /// It is wrong for good: the device or the engine failed, and only a new process helps.
+    pub lost: bool,
     /// The engine finishes what it has and takes nothing new.
     pub draining: bool,
     /// Time since the last step ended, while there is work; `None`: idle.

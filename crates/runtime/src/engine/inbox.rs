@@ -245,10 +245,13 @@ impl Submitter {
         let last_step_age = self.shared.last_step_age();
         let stalled = last_step_age.filter(|age| *age > self.stall_after);
         let stall = stalled.map(|age| format!("no step has ended for {:.1} s", age.as_secs_f64()));
-        let problem = self.shared.fault().or(stall);
+        let fault = self.shared.fault();
+        let lost = fault.is_some();
+        let problem = fault.or(stall);
         Health {
             ok: problem.is_none(),
             problem,
+            lost,
             draining: self.shared.draining(),
             last_step_age,
             queued: self.shared.queued.load(Ordering::Relaxed),

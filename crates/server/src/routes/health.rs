@@ -13,30 +13,23 @@ use serde_json::{Value, json};
 use crate::{
     error::ApiError,
     metrics,
-    state::{ServedModel, ServerState, Stage},
+    state::{ServerState, Stage},
 };
 
 /// `GET /health`: 200 if a request would be served now, else 503.
 pub async fn health(State(state): State<Arc<ServerState>>) -> Result<Json<Value>, ApiError> {
     match state.stage() {
         Stage::Loading => return Err(ApiError::loading()),
-        Stage::Draining => return Err(ApiError::draining()),
-        Stage::Ready => {}
+        Stage::Draining | Stage::Ready => {}
     }
-    let problems: Vec<String> = state.models().iter().filter_map(problem).collect();
-    if problems.is_empty() {
-        return Ok(Json(json!({"status": "ok"})));
+    let problems = state.problems();
+    if !problems.is_empty() {
+        return Err(ApiError::unhealthy(problems.join("; ")));
     }
-    Err(ApiError::unhealthy(problems.join("; ")))
-}
-
-fn problem(served: &ServedModel) -> Option<String> {
-    let health = served.model.health();
-    if health.ok {
-        return None;
+    match state.stage() {
+        Stage::Draining => Err(ApiError::draining()),
+        _ => Ok(Json(json!({"status": "ok"}))),
     }
-    let why = health.problem.unwrap_or_else(|| "takes no requests".to_owned());
-    Some(format!("{}: {why}", served.name()))
 }
 
 /// `GET /version`.

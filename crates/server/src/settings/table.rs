@@ -200,6 +200,12 @@ pub const OPTIONS: &[OptionSpec] = &[
     server("body-timeout", Kind::Seconds, "Time for a request's body to arrive").or("60"),
     server("drain-timeout", Kind::Seconds, "Time for running requests to finish after SIGTERM")
         .or("30"),
+    server(
+        "fault-linger",
+        Kind::Seconds,
+        "Time for which /health answers 503 after the device failed, before the server ends with exit code 1",
+    )
+    .or("5"),
 ];
 
 #[cfg(test)]

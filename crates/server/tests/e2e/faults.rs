@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use server::Ending;
 use testkit::{Fault, FaultKind};
 
 use crate::{
@@ -72,6 +73,19 @@ fn a_fault_in_the_middle_ends_every_request_once_and_the_server_says_so() {
             let refused = house.post("/v1/completions", &completion(more));
             assert_eq!(refused.error(), (503, "unhealthy".into(), "-".into()), "{kind:?}");
         }
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_model_ends_and_says_why() {
+    for kind in [FaultKind::Submit, FaultKind::Wait, FaultKind::Panic] {
+        let mut plan = Plan::fake("llama", Some(Fault { step: 4, kind }));
+        plan.server.fault_linger = Duration::ZERO;
+        let house = plan.start();
+        let broken = house.post("/v1/completions", &completion(json!({})));
+        assert_eq!(broken.error(), (500, "broke_off".into(), "-".into()), "{kind:?}");
+        let Ending::Lost(why) = house.ending() else { panic!("{kind:?}: it was lost") };
+        assert!(why.starts_with("llama: ") && why.contains("injected"), "{why}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{Arc, mpsc as std_mpsc},
     thread::JoinHandle,
+    time::Duration,
 };
 
 use futures::stream;
@@ -41,7 +42,9 @@ pub struct Plan {
 
 impl Plan {
     pub fn of(fixtures: &[&'static str]) -> Plan {
-        let server = ServerOptions { port: 0, ..ServerOptions::default() };
+        // A test that loses a model looks at what the server says then, for as long as it likes.
+        let fault_linger = Duration::from_secs(3600);
+        let server = ServerOptions { port: 0, fault_linger, ..ServerOptions::default() };
         let model = ModelOptions { threads: Some(1), ..ModelOptions::default() };
         let backend = Arc::new(cpu::CpuBackend::new());
         Plan { fixtures: fixtures.to_vec(), backend, server, model, hold_loading: None }
@@ -167,7 +170,7 @@ impl House {
             if holds(self) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
         }
         panic!("{what} never came");
     }
