@@ -2,7 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::driver::Gpu;
+use foundation::DType;
+
+use crate::{
+    driver::{Gpu, Stream},
+    ops::{
+        placed::{Placement, Plan},
+        synthesize::{Args, Synthesize},
+    },
+};
 
 /// The first GPU, or `None` with a line that says so.
 ///
@@ -19,6 +27,25 @@ pub fn gpu() -> Option<Arc<Gpu>> {
             None
         }
     }
+}
+
+/// Breaks the device for this process, as a defect of a kernel would: one writes where nothing is. Nothing of the process's
+/// work on the device goes on, and nothing that it holds there can be used again.
+///
+/// # Panics
+/// When the device survives it.
+#[allow(unsafe_code)]
+pub fn break_device(gpu: &Arc<Gpu>) {
+    let placement = Placement { elements: 8, run: 8, pitch: 8 };
+    let plan = Plan::new(&placement).expect("one vector can be placed");
+    let stream = Stream::new(gpu).expect("a stream");
+    let kernels = Synthesize::load(gpu).expect("the kernels are there");
+    // The first page of device memory is nobody's.
+    let args = Args { seed: 0, first: 0, std: 1.0, mean: 0.0, dtype: DType::BF16, to: 16 };
+    // SAFETY: not safe for the device, which is what is wanted; no memory of the host can be reached from it.
+    let launched = unsafe { kernels.launch(&stream, &plan, args) };
+    let ended = launched.and_then(|()| stream.synchronize());
+    assert!(ended.is_err_and(|error| error.is_fault()), "the device has survived it");
 }
 
 #[cfg(test)]

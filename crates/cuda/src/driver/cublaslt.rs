@@ -41,10 +41,10 @@ const REDUCTION: u32 = 2;
 /// Why the library, or one of its calls, is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
-    /// No file of it could be opened.
-    #[error("cuBLASLt is not installed ({}): large products run on this program's own kernels", .tried.join("; "))]
+    /// No file of it is of use.
+    #[error("no cuBLASLt of use ({}): large products run on this program's own kernels", .tried.join("; "))]
     Missing {
-        /// What was tried, each with the loader's reason.
+        /// What was tried, each with the loader's reason or the library's.
         tried: Vec<String>,
     },
     /// A file was opened that does not have all functions.
@@ -56,7 +56,7 @@ pub enum Why {
         symbol: &'static str,
     },
     /// Neither major version that is known.
-    #[error("cuBLASLt {found} is neither 12 nor 13")]
+    #[error("its version is {}.{}, which is neither 12 nor 13", .found / 10_000, .found % 10_000 / 100)]
     Major {
         /// As the library says.
         found: usize,
@@ -209,6 +209,14 @@ impl Drop for Opened {
     }
 }
 
+/// Whether a library of that version has the interface that is used here.
+fn known_major(version: usize) -> Result<(), Why> {
+    match MAJORS.contains(&(version / 10_000)) {
+        true => Ok(()),
+        false => Err(Why::Major { found: version }),
+    }
+}
+
 /// An error with what lies beneath it: the loader's own words are there.
 fn whole(error: &dyn std::error::Error) -> String {
     match error.source() {
@@ -237,7 +245,10 @@ impl Cublaslt {
         for place in places {
             // SAFETY: NVIDIA's library may be initialised on any thread, and is kept open while functions of it are known.
             match unsafe { Library::new(&place) } {
-                Ok(library) => return Cublaslt::of(library, place.display().to_string()),
+                Ok(library) => match Cublaslt::of(library, place.display().to_string()) {
+                    Ok(opened) => return Ok(opened),
+                    Err(why) => tried.push(format!("{}: {why}", place.display())),
+                },
                 Err(error) => tried.push(format!("{}: {}", place.display(), whole(&error))),
             }
         }
@@ -252,9 +263,7 @@ impl Cublaslt {
         };
         let version = version
             .map_err(|_| Why::Symbol { file: file.clone(), symbol: "cublasLtGetVersion" })?;
-        if !MAJORS.contains(&(version / 10_000)) {
-            return Err(Why::Major { found: version });
-        }
+        known_major(version)?;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a valid place for the answer.
         check("cublasLtCreate", unsafe { (functions.create)(&mut handle) })?;
@@ -411,6 +420,8 @@ impl Product {
         }
         let (one, beta) = (1.0_f32, if self.shape.add { 1.0_f32 } else { 0.0 });
         let library = &self.library.0;
+        let ProductShape { rows, n, k, .. } = self.shape;
+        stream.recorder.borrow_mut().note_product(rows, n, k);
         let y = operands.y as *mut c_void;
         // SAFETY: descriptors, scalars and algorithm live during the call; the operands are the caller's promise.
         let status = unsafe {
@@ -490,12 +501,26 @@ mod tests {
         std::fs::write(folder.path().join(NAMES[0]), b"no library").unwrap();
         match Cublaslt::open(&[folder.path().to_owned()]) {
             // The loader's own path comes first: a machine may well have one. Without a device it cannot be created.
-            Ok(_) | Err(Why::Call { .. }) => {}
+            Ok(_) => {}
             Err(Why::Missing { tried }) => {
                 assert_eq!(tried.len(), 4, "{tried:?}");
                 assert!(tried[2].contains(folder.path().to_str().unwrap()), "{tried:?}");
             }
             Err(other) => panic!("{other}"),
         }
+    }
+
+    #[test]
+    fn another_major_is_refused_by_its_version_and_our_kernels_stand_in() {
+        assert_eq!(known_major(130_201), Ok(()));
+        assert_eq!(known_major(120_900), Ok(()));
+        let why = known_major(110_804).unwrap_err();
+        assert_eq!(why.to_string(), "its version is 11.8, which is neither 12 nor 13");
+        let missing = Why::Missing { tried: vec![format!("libcublasLt.so.13: {why}")] };
+        assert_eq!(
+            missing.to_string(),
+            "no cuBLASLt of use (libcublasLt.so.13: its version is 11.8, which is neither 12 nor 13): large products run on this \
+             program's own kernels"
+        );
     }
 }

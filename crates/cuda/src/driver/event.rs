@@ -5,7 +5,7 @@ use std::{ptr, sync::Arc};
 use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult};
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     gpu::Gpu,
     stream::Stream,
 };
@@ -74,9 +74,6 @@ impl Drop for Event {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: destroyed once.
-        let result = unsafe { sys::cuEventDestroy_v2(self.handle) };
-        if let Err(error) = check("cuEventDestroy", result) {
-            tracing::warn!(%error, "an event was not destroyed");
-        }
+        check_drop("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(self.handle) });
     }
 }

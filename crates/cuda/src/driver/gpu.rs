@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice, CUmodule, CUresult};
 use foundation::Bytes;
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     image::{Image, Kernel},
     limits::DeviceLimits,
 };
@@ -71,6 +71,9 @@ impl Gpu {
         }
         let device = device(ordinal)?;
         let limits = DeviceLimits::of(device)?;
+        if !crate::built_architectures().iter().any(|built| runs_on(built, limits.arch)) {
+            return Err(no_kernels_for(&limits));
+        }
         let mut context = ptr::null_mut();
         // SAFETY: `context` is a valid place for the handle.
         let result = unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) };
@@ -127,11 +130,7 @@ impl Gpu {
         // SAFETY: the image is a whole fatbin in static memory, as nvcc wrote it.
         let result = unsafe { sys::cuModuleLoadData(&mut module, image.bytes.as_ptr().cast()) };
         if result == CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU {
-            return Err(DriverError::NoKernelsForDevice {
-                device: self.limits.name.clone(),
-                arch: self.limits.arch,
-                built: crate::built_architectures().join(", "),
-            });
+            return Err(no_kernels_for(&self.limits));
         }
         check("cuModuleLoadData", result)?;
         modules.insert(image.name, Module(module));
@@ -148,10 +147,28 @@ impl Drop for Gpu {
             let _ = unsafe { sys::cuModuleUnload(module.0) };
         }
         // SAFETY: retained once, in `open`.
-        let result = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
-        if let Err(error) = check("cuDevicePrimaryCtxRelease", result) {
-            tracing::warn!(%error, "a GPU context was not released");
-        }
+        check_drop("cuDevicePrimaryCtxRelease", unsafe {
+            sys::cuDevicePrimaryCtxRelease_v2(self.device)
+        });
+    }
+}
+
+/// Whether machine code for `built`, as nvcc writes it, runs on a device of compute capability `arch`: on later ones of the same
+/// major version, unless it is for that one alone.
+fn runs_on(built: &str, arch: u32) -> bool {
+    let digits = built.trim_end_matches(char::is_alphabetic);
+    let is_exact = built.ends_with('a');
+    digits.parse::<u32>().is_ok_and(|made_for| match is_exact {
+        true => arch == made_for,
+        false => arch / 10 == made_for / 10 && arch >= made_for,
+    })
+}
+
+fn no_kernels_for(limits: &DeviceLimits) -> DriverError {
+    DriverError::NoKernelsForDevice {
+        device: limits.name.clone(),
+        arch: limits.arch,
+        built: crate::built_architectures().join(", "),
     }
 }
 
@@ -188,4 +205,30 @@ fn device(ordinal: usize) -> Result<CUdevice, DriverError> {
     // SAFETY: `device` is a valid place for the handle.
     check("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, ordinal as i32) })?;
     Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_runs_on_its_own_device_and_on_later_ones_of_its_kind() {
+        let built = ["80", "89", "90a", "100a", "120a"];
+        let runs = |arch| built.into_iter().filter(|made_for| runs_on(made_for, arch)).count();
+        for (arch, ways) in
+            [(75, 0), (80, 1), (86, 1), (89, 2), (90, 1), (100, 1), (103, 0), (120, 1), (121, 0)]
+        {
+            assert_eq!(runs(arch), ways, "{arch}");
+        }
+        assert!(runs_on("100f", 103) && !runs_on("100f", 110) && !runs_on("", 90));
+        let limits =
+            DeviceLimits { name: "NVIDIA B300".to_owned(), arch: 103, ..DeviceLimits::h200() };
+        let told = no_kernels_for(&limits).to_string();
+        assert!(
+            told.starts_with(
+                "no kernels for NVIDIA B300 (compute capability 10.3): this build has "
+            ),
+            "{told}"
+        );
+    }
 }

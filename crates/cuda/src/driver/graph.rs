@@ -5,7 +5,7 @@ use std::{ptr, sync::Arc};
 use cudarc::driver::sys::{self, CUgraphExec, CUstreamCaptureMode};
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     gpu::Gpu,
     stream::Stream,
 };
@@ -16,6 +16,8 @@ pub struct Graph {
     gpu: Arc<Gpu>,
     exec: CUgraphExec,
     nodes: usize,
+    /// Its kernels, for the flight recorder.
+    kernels: Arc<str>,
 }
 
 // SAFETY: a handle that the driver allows every thread to use, one at a time.
@@ -32,7 +34,9 @@ impl Graph {
         // SAFETY: the stream lives and is not capturing: only this function begins it, and it ends it below.
         let begun = unsafe { sys::cuStreamBeginCapture_v2(stream.handle, mode) };
         check("cuStreamBeginCapture", begun)?;
+        stream.recorder.borrow_mut().begin_capture();
         let recorded = record(stream);
+        let kernels = stream.recorder.borrow_mut().end_capture();
         let mut graph = ptr::null_mut();
         // SAFETY: the capture begun above ends here, whatever `record` did.
         let ended = unsafe { sys::cuStreamEndCapture(stream.handle, &mut graph) };
@@ -47,7 +51,7 @@ impl Graph {
             result
         };
         check("cuGraphInstantiate", instantiated)?;
-        Ok(Graph { gpu: Arc::clone(stream.gpu()), exec, nodes })
+        Ok(Graph { gpu: Arc::clone(stream.gpu()), exec, nodes, kernels })
     }
 
     /// Launches and copies in it.
@@ -57,6 +61,7 @@ impl Graph {
 
     /// Replays on `stream`.
     pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
+        stream.recorder.borrow_mut().note_graph(&self.kernels);
         // SAFETY: graph and stream live; the addresses in it are the capturer's promise.
         check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.exec, stream.handle) })
     }
@@ -66,9 +71,6 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: destroyed once.
-        let result = unsafe { sys::cuGraphExecDestroy(self.exec) };
-        if let Err(error) = check("cuGraphExecDestroy", result) {
-            tracing::warn!(%error, "a graph was not destroyed");
-        }
+        check_drop("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(self.exec) });
     }
 }

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUresult};
 use foundation::Bytes;
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     gpu::Gpu,
 };
 
@@ -75,10 +75,7 @@ impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: allocated once, freed once; the driver waits for work that uses it.
-        let result = unsafe { sys::cuMemFree_v2(self.address) };
-        if let Err(error) = check("cuMemFree", result) {
-            tracing::warn!(%error, "device memory was not freed");
-        }
+        check_drop("cuMemFree", unsafe { sys::cuMemFree_v2(self.address) });
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ptr, slice, sync::Arc};
 use cudarc::driver::sys;
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     gpu::Gpu,
 };
 
@@ -68,9 +68,6 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: allocated once, freed once.
-        let result = unsafe { sys::cuMemFreeHost(self.address.cast()) };
-        if let Err(error) = check("cuMemFreeHost", result) {
-            tracing::warn!(%error, "pinned memory was not freed");
-        }
+        check_drop("cuMemFreeHost", unsafe { sys::cuMemFreeHost(self.address.cast()) });
     }
 }

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 
 use super::{
-    error::{DriverError, check},
+    error::{DriverError, check, check_drop},
     event::Event,
     flight::FlightRecorder,
     gpu::Gpu,
@@ -57,7 +57,7 @@ impl Shape {
 pub struct Stream {
     pub(super) gpu: Arc<Gpu>,
     pub(super) handle: CUstream,
-    recorder: RefCell<FlightRecorder>,
+    pub(super) recorder: RefCell<FlightRecorder>,
 }
 
 // SAFETY: a handle that the driver allows every thread to use; the recorder moves with it.
@@ -113,6 +113,8 @@ impl Stream {
         params: &P,
     ) -> Result<(), DriverError> {
         let Shape { grid, block, shared, cluster, overlap } = shape;
+        // Older devices know no such attribute.
+        let overlap = overlap && self.gpu.limits().is_hopper_or_later();
         if shared > kernel.max_shared {
             return Err(DriverError::Invalid(format!(
                 "{} wants {shared} bytes of shared memory a block, {} allowed",
@@ -313,10 +315,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: destroyed once; the driver finishes what is queued.
-        let result = unsafe { sys::cuStreamDestroy_v2(self.handle) };
-        if let Err(error) = check("cuStreamDestroy", result) {
-            tracing::warn!(%error, "a stream was not destroyed");
-        }
+        check_drop("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(self.handle) });
     }
 }
 
