@@ -24,7 +24,7 @@ impl Backends {
         if choice == DeviceChoice::Cpu {
             return Backends { found: vec![cpu], no_cuda: None };
         }
-        match cuda_backend() {
+        match cuda_backend(choice) {
             Ok(cuda) => Backends { found: vec![cuda, cpu], no_cuda: None },
             Err(reason) => Backends { found: vec![cpu], no_cuda: Some(reason) },
         }
@@ -74,12 +74,12 @@ impl Backends {
 }
 
 #[cfg(feature = "cuda")]
-fn cuda_backend() -> Result<Arc<dyn Backend>, String> {
+fn cuda_backend(choice: DeviceChoice) -> Result<Arc<dyn Backend>, String> {
     use cuda::driver::DriverError;
     let failed = |error: DriverError| {
-        // Where there is no GPU to be seen, nobody expects one.
+        // Where there is no GPU to be seen, nobody expects one; who named it hears of it as an error.
         let is_plain = matches!(error, DriverError::NoDriver | DriverError::NoDevice { .. });
-        if !is_plain {
+        if !is_plain && choice == DeviceChoice::Auto {
             tracing::warn!(%error, "models run on the cpu, although there is an NVIDIA driver");
         }
         error.to_string()
@@ -129,7 +129,7 @@ pub(crate) fn what_cuda_would_say(_: &ModelManifest, _: &LoadOptions) -> Vec<Str
 }
 
 #[cfg(not(feature = "cuda"))]
-fn cuda_backend() -> Result<Arc<dyn Backend>, String> {
+fn cuda_backend(_: DeviceChoice) -> Result<Arc<dyn Backend>, String> {
     Err("this build has no CUDA backend (it was built without the feature `cuda`)".to_owned())
 }
 

@@ -158,7 +158,7 @@ fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
             Check::ok("gpu", found)
         })),
         Err(problem) => {
-            let hint = "models run on the cpu; pass the GPU into the container, or show it (CUDA_VISIBLE_DEVICES)";
+            let hint = "models run on the cpu until that is mended; a container has to be given its GPUs";
             checks.push(Check::warn("gpu", problem, hint));
         }
     }

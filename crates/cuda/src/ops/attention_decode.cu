@@ -680,12 +680,15 @@ __device__ __forceinline__ void walk(const AttentionDecodeParams& p, const Unit&
     }
 }
 
-// Zeros what is read but never written: the tile's empty rows, and the columns between the head's width and DP.
-template <class Cache, int DP, bool EXACT>
+// Zeros what is read but never written: the tile's empty rows, and the columns between the head's width and DP. Queries that
+// are staged whole are written by other threads before the next barrier: nothing of theirs may be touched here.
+template <class Cache, int DP, bool EXACT, bool FUSED>
 __device__ __forceinline__ void clear(const Layout<Cache, DP>& shared, char* ring, int stages) {
-    for (int at = threadIdx.x * 16; at < ROWS * Sizes<Cache, DP>::Q_PITCH; at += THREADS * 16)
-        *reinterpret_cast<uint4*>(shared.q + at) = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x < ROWS) shared.q_scale[threadIdx.x] = 1.0f;
+    if constexpr (FUSED) {
+        for (int at = threadIdx.x * 16; at < ROWS * Sizes<Cache, DP>::Q_PITCH; at += THREADS * 16)
+            *reinterpret_cast<uint4*>(shared.q + at) = make_uint4(0, 0, 0, 0);
+        if (threadIdx.x < ROWS) shared.q_scale[threadIdx.x] = 1.0f;
+    }
     if constexpr (!EXACT) {
         for (int at = threadIdx.x % 32 * 16; at < stages * Sizes<Cache, DP>::GRANULE; at += 512)
             *reinterpret_cast<uint4*>(ring + at) = make_uint4(0, 0, 0, 0);
@@ -724,7 +727,7 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, stages = p.stages;
     Layout<Cache, DP> shared(memory, stages, p.unit_rows);
     char* ring = shared.ring + warp * stages * Sizes<Cache, DP>::GRANULE;
-    clear<Cache, DP, EXACT>(shared, ring, stages);
+    clear<Cache, DP, EXACT, FUSED>(shared, ring, stages);
 
     Loader<Cache, DP, EXACT> loader;
     loader.tables = p.tables;
