@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use foundation::{DType, model::ModelManifest};
+use foundation::model::ModelManifest;
 use models::{Checkpoint, contract::DecoderExecutionContract};
 use runtime::{
     backend::{Backend, DeviceInfo, LoadError, LoadOptions, MemoryPlan, StepRunner},
@@ -102,7 +102,6 @@ impl CudaBackend {
         options: &LoadOptions,
     ) -> Result<Admitted, LoadError> {
         let (checkpoint, contract) = runnable(manifest)?;
-        cache_takes(&checkpoint, options)?;
         let (free, total) =
             self.gpu.memory().map_err(|error| load_error(ExecuteError::from(error)))?;
         let plan = plan(manifest, &contract, options, DeviceMemory { total, free })?;
@@ -148,8 +147,7 @@ impl Backend for CudaBackend {
 /// # Errors
 /// A checkpoint that is broken, or that no kernel is there for.
 pub fn needs(manifest: &ModelManifest, options: &LoadOptions) -> Result<MemoryNeeds, LoadError> {
-    let (checkpoint, contract) = runnable(manifest)?;
-    cache_takes(&checkpoint, options)?;
+    let (_, contract) = runnable(manifest)?;
     Ok(Needs::of(manifest, &contract, options)?.needs)
 }
 
@@ -165,25 +163,6 @@ fn runnable(manifest: &ModelManifest) -> Result<(Checkpoint, DecoderExecutionCon
         true => Ok((checkpoint, contract)),
         false => Err(LoadError::MissingCapability(missing)),
     }
-}
-
-/// Ends of the names that checkpoints give to the scales of an fp8 cache.
-const CACHE_SCALES: [&str; 3] = [".k_scale", ".v_scale", ".kv_scale"];
-
-/// An fp8 cache is written with scales of 1: a checkpoint that was calibrated for others is not to be run with it.
-fn cache_takes(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<(), LoadError> {
-    if options.kv_dtype != Some(DType::F8E4M3) {
-        return Ok(());
-    }
-    let names = checkpoint.catalog.iter().map(|tensor| tensor.name.as_str());
-    let mut scales = names.filter(|name| CACHE_SCALES.iter().any(|end| name.ends_with(end)));
-    scales.next().map_or(Ok(()), |first| {
-        Err(LoadError::Option(format!(
-            "kv_dtype is f8_e4m3, and the checkpoint has scales of its own for such a cache ({first} and {} more), which the cuda \
-             backend does not apply: use bf16",
-            scales.count()
-        )))
-    })
 }
 
 /// A checkpoint that the backend can run, and what that takes.
@@ -212,38 +191,6 @@ mod tests {
     use foundation::Bytes;
 
     use super::*;
-
-    #[test]
-    fn an_fp8_cache_is_refused_where_the_checkpoint_has_scales_for_it() {
-        let from = testkit::golden::fixture_directory("qwen3");
-        let folder = tempfile::tempdir().unwrap();
-        for file in ["config.json", "model.safetensors", "tokenizer.json"] {
-            std::fs::copy(from.join(file), folder.path().join(file)).unwrap();
-        }
-        let manifest = ModelManifest::new("scaled", folder.path());
-        let bf16 = LoadOptions::default();
-        let fp8 = LoadOptions { kv_dtype: Some(DType::F8E4M3), ..LoadOptions::default() };
-        assert!(needs(&manifest, &fp8).is_ok());
-        add_scale(&folder.path().join("model.safetensors"));
-        assert!(needs(&manifest, &bf16).is_ok());
-        let refused = needs(&manifest, &fp8).unwrap_err().to_string();
-        assert!(refused.contains("(model.layers.0.self_attn.k_scale and 0 more)"), "{refused}");
-    }
-
-    /// Adds the scale of a layer's keys to a file of tensors.
-    fn add_scale(path: &std::path::Path) {
-        let file = std::fs::read(path).unwrap();
-        let (length, rest) = file.split_first_chunk::<8>().unwrap();
-        let (header, data) = rest.split_at(u64::from_le_bytes(*length) as usize);
-        let mut header: serde_json::Value = serde_json::from_slice(header).unwrap();
-        header["model.layers.0.self_attn.k_scale"] = serde_json::json!({
-            "dtype": "F32", "shape": [1], "data_offsets": [data.len(), data.len() + 4]
-        });
-        let header = header.to_string();
-        let length = (header.len() as u64).to_le_bytes();
-        let one = 0.5f32.to_le_bytes();
-        std::fs::write(path, [&length[..], header.as_bytes(), data, &one].concat()).unwrap();
-    }
 
     #[test]
     fn what_ran_out_or_failed_while_loading_is_told_as_it_is() {

@@ -158,7 +158,8 @@ fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
             Check::ok("gpu", found)
         })),
         Err(problem) => {
-            let hint = "models run on the cpu until that is mended; a container has to be given its GPUs";
+            let hint =
+                "models run on the cpu until that is mended; a container has to be given its GPUs";
             checks.push(Check::warn("gpu", problem, hint));
         }
     }
