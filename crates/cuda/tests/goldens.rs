@@ -15,8 +15,9 @@ use testkit::golden::{Golden, GoldenPrompt, argmax, fixture_names};
 
 /// Times the reference's own bfloat16 error that ours may be.
 const NOISE: f32 = 2.0;
-/// The same with a cache in fp8: e4m3 keeps four bits of a number where bfloat16 keeps eight.
-const FP8_NOISE: f32 = 16.0 * NOISE;
+/// The same with a cache in fp8: e4m3 keeps four bits of a number where bfloat16 keeps eight, which is sixteen times as coarse,
+/// though of keys and values alone. Seen: up to 6.9.
+const FP8_NOISE: f32 = 10.0;
 
 testkit::golden_tests!(agrees_with_its_golden);
 
