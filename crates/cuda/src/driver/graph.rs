@@ -40,7 +40,13 @@ impl Graph {
         let mut graph = ptr::null_mut();
         // SAFETY: the capture begun above ends here, whatever `record` did.
         let ended = unsafe { sys::cuStreamEndCapture(stream.handle, &mut graph) };
-        recorded?;
+        if let Err(error) = recorded {
+            if !graph.is_null() {
+                // SAFETY: just captured, and used by nobody.
+                let _ = unsafe { sys::cuGraphDestroy(graph) };
+            }
+            return Err(error);
+        }
         check("cuStreamEndCapture", ended)?;
         let (mut exec, mut nodes) = (ptr::null_mut(), 0);
         // SAFETY: `graph` was just captured; `exec` and `nodes` are valid places; the template is destroyed once.

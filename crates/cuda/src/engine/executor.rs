@@ -107,6 +107,24 @@ const CAPTURED: [Stages; 2] = [
     Stages { scans: false, draws: true, logprobs: false, counts: false },
 ];
 
+/// Attempts at a capture.
+const ATTEMPTS: usize = 4;
+
+/// Captures again where one failed: what another thread does on the device at that moment, another model that is being loaded
+/// say, may break it off. Nothing of it has run.
+fn patiently(
+    mut capture: impl FnMut() -> Result<Graph, ExecuteError>,
+) -> Result<Graph, ExecuteError> {
+    for attempt in 1..ATTEMPTS {
+        match capture() {
+            Ok(graph) => return Ok(graph),
+            Err(ExecuteError::Driver(error)) if error.is_fault() => return Err(error.into()),
+            Err(error) => tracing::debug!(%error, attempt, "a capture broke off"),
+        }
+    }
+    capture()
+}
+
 impl Executor {
     /// The decoder.
     pub fn decoder(&self) -> &Decoder {
@@ -131,16 +149,20 @@ impl Executor {
         for index in 0..self.buckets.len() {
             let layout = self.buckets[index].layout.clone();
             let (work, small) = (self.buckets[index].work(), self.buckets[index].small.clone());
-            let parts = Parts::of(self);
-            let graph = Graph::capture(parts.stream, |_| {
-                parts.forward(&layout, &work, None, small.as_ref())
+            let graph = patiently(|| {
+                let parts = Parts::of(self);
+                Graph::capture(parts.stream, |_| {
+                    parts.forward(&layout, &work, None, small.as_ref()).map_err(ExecuteError::from)
+                })
             })?;
             self.buckets[index].graph = Some(graph);
             for stages in CAPTURED {
-                let (ending, buffers, state) = self.ending(&layout);
-                let (rows, length) = (0..layout.room.outputs, live_outputs(&layout));
-                let graph = Graph::capture(ending.stream, |_| {
-                    ending.run(rows, length, stages, false, buffers, state)
+                let graph = patiently(|| {
+                    let (ending, buffers, state) = self.ending(&layout);
+                    let (rows, length) = (0..layout.room.outputs, live_outputs(&layout));
+                    Graph::capture(ending.stream, |_| {
+                        ending.run(rows, length, stages, false, buffers, state)
+                    })
                 })?;
                 self.buckets[index].endings.push((stages, graph));
             }
