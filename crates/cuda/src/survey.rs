@@ -7,7 +7,7 @@ use crate::driver::{DeviceLimits, DriverError, Gpu, cublaslt::Cublaslt, driver_v
 pub struct Survey {
     /// The CUDA version that the driver speaks, `CUDA 13.0`, or why there is none.
     pub driver: Result<String, DriverError>,
-    /// The visible GPUs, in the driver's order, or why there are none.
+    /// The visible GPUs, in the driver's order, or why there are none, or why the first of them is not to be had.
     pub gpus: Result<Vec<DeviceLimits>, DriverError>,
     /// Compute capabilities that this build has kernels for, as nvcc writes them.
     pub architectures: Vec<&'static str>,
@@ -20,9 +20,19 @@ pub fn survey() -> Survey {
     let library = Cublaslt::open(&[]);
     Survey {
         driver: driver_version().map(spelled),
-        gpus: Gpu::list(),
+        gpus: usable(),
         architectures: crate::built_architectures(),
         cublaslt: library.map(|found| format!("{found:?}")).map_err(|why| why.to_string()),
+    }
+}
+
+/// Lists the GPUs and opens the one that models would run on: another process may have it to itself.
+fn usable() -> Result<Vec<DeviceLimits>, DriverError> {
+    let gpus = Gpu::list()?;
+    match Gpu::open(0) {
+        // A build without kernels is told apart.
+        Ok(_) | Err(DriverError::NoKernels) => Ok(gpus),
+        Err(error) => Err(error),
     }
 }
 
