@@ -2,16 +2,19 @@
 
     evaluate.py MODEL [DATA] [REPORT] [SHARE]
 
-The prompts come from the held-out side of every pool: paraphrases, names, places, operands and values of training never
-meet here. With DATA, the training data's marks, each prompt is looked up among all that was asked in training; one that
-occurs there is thrown away and drawn anew, and the report says how many were. SHARE makes the sets smaller.
+The prompts come from the held-out side of every pool: paraphrases (`recipe/held_out.py`), names, places, operands and
+values of training never meet here. With DATA, the training data's marks, each prompt is looked up among all that was asked
+in training; one that occurs there is thrown away and drawn anew, and the report says how many were. SHARE makes the sets
+smaller. The sets that the model is measured by come first, so that a run that is cut short has them.
 """
 
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
+import numpy
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -168,7 +171,9 @@ SETS = {
 
 
 # The same with new content in phrases that training knows: the names, places, values and operands are held out all the same.
-FAMILIAR = {"JSON": 400, "tool call": 400, "tool call, thinking": 100, "tool answer": 200, "memory": 200, "word problems": 200, "reading": 150, "repeating": 120}
+FAMILIAR = {"JSON": 400, "tool call": 400, "JSON of any shape": 200, "tool call, any tool": 200, "tool call, thinking": 100, "facts": 200, "yes or no": 100, "memory": 150, "wishes of the user": 150, "word problems": 200, "reading": 150, "picking and sorting words": 100}
+FIRST = ("arithmetic", "facts", "JSON", "JSON of any shape", "tool call", "tool call, any tool", "tool call, thinking", "stories")
+FAILURES = 10  # so many a set are told
 
 
 def right(conversation, text, ended):
@@ -226,7 +231,7 @@ def draw(name, make, count, known, familiar=False):
         final = {prompt[-2] if len(prompt) > 1 and made.messages[-2]["role"] == "user" else prompt[-1]}
         if len(users) == 1 and not made.tools and made.messages[0]["role"] == "user":
             final.add(mark(users[0]))
-        if final & known:
+        if known is not None and any(known[min(numpy.searchsorted(known, each), len(known) - 1)] == each for each in map(numpy.uint64, final)):
             thrown += 1
             if thrown > 50 * count:
                 raise SystemExit(f"{name}: nearly all prompts occur in the training data")
@@ -247,58 +252,87 @@ class Runner:
     def prompt(self, messages, tools=None, thinking=False):
         return self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
 
-    def batches(self, prompts):
-        """Prompts of like length together, no more of them than there is room for."""
+    def batches(self, prompts, longest):
+        """Prompts of like length together, long answers apart; no more of them than there is room for."""
         room, most = (2_500_000, 2048) if self.device == "cuda" else (40_000, 64)
         chosen = []
-        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
-            if chosen and (len(chosen) == most or (len(chosen) + 1) * len(prompts[i]) > room):
+        for i in sorted(range(len(prompts)), key=lambda i: (_steps(longest[i]), len(prompts[i]))):
+            if chosen and (len(chosen) == most or (len(chosen) + 1) * len(prompts[i]) > room or _steps(longest[i]) != _steps(longest[chosen[0]])):
                 yield chosen
                 chosen = []
             chosen.append(i)
         yield chosen
 
     @torch.no_grad()
-    def answers(self, prompts, longest=400, **sampling):
-        """The answers to rendered prompts: (text, whether it ended by itself)."""
+    def answers(self, prompts, longest=None, **sampling):
+        """The answers to rendered prompts: (text, whether it ended by itself). `longest`: tokens that each may take."""
+        longest = longest or [400] * len(prompts)
         out = [None] * len(prompts)
-        for chosen in self.batches(prompts):
+        for chosen in self.batches(prompts, longest):
             inputs = self.tokenizer([prompts[i] for i in chosen], return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
             inputs.pop("token_type_ids", None)
-            made = self.model.generate(**inputs, max_new_tokens=longest, **({"do_sample": False, "temperature": None, "top_p": None, "top_k": None} | sampling), eos_token_id=self.ends, pad_token_id=self.ends[-1])
+            made = self.model.generate(**inputs, max_new_tokens=_steps(longest[chosen[0]]), **({"do_sample": False, "temperature": None, "top_p": None, "top_k": None} | sampling), eos_token_id=self.ends, pad_token_id=self.ends[-1])
             for i, row in zip(chosen, made[:, inputs["input_ids"].shape[1] :].tolist()):
                 end = next((n for n, token in enumerate(row) if token in self.ends), None)
                 out[i] = (self.tokenizer.decode(row[:end], skip_special_tokens=False), end is not None)
         return out
 
 
+def _steps(longest):
+    """How many tokens an answer may take: one of a few numbers, so that short answers do not wait for long ones."""
+    return next(steps for steps in (64, 160, 400) if longest <= steps or steps == 400)
+
+
+def most_tokens(runner, made):
+    """Half as much again as the answer that the recipe would give, and some for a call or thoughts."""
+    answer = made.messages[-1]
+    text = f"{answer['content']}{made.expect if made.expect[:1] in (('call',), ('json',)) else ''}{answer.get('reasoning_content', '') if made.thinking else ''}"
+    return len(runner.tokenizer.encode(text, add_special_tokens=False)) * 3 // 2 + 24
+
+
+def asked_of(runner, sets):
+    """What is answered to all cases of some sets: by the name of the set, (case, prompt, answer, whether it ended)."""
+    flat = [(name, made, runner.prompt(made.messages[:-1], made.tools, made.thinking)) for name, (cases, _) in sets.items() for made in cases]
+    answers = runner.answers([prompt for _, _, prompt in flat], [most_tokens(runner, made) for _, made, _ in flat])
+    out = {name: [] for name in sets}
+    for (name, made, prompt), answer in zip(flat, answers):
+        out[name].append((made, prompt, *answer))
+    return out
+
+
+def rate(runner, name, answered, thrown):
+    """One set, rated."""
+    rated = [(*each, right(each[0], *each[2:])) for each in answered]
+    prompts = [prompt for _, prompt, *_ in rated]
+    good = sum(ok for *_, ok in rated)
+    out = {"right": good, "of": len(rated), "share": round(good / len(rated), 4), "thrown away": thrown, "longest prompt": max(len(runner.tokenizer.encode(prompt, add_special_tokens=False)) for prompt in prompts),
+           "failures": [{"prompt": prompt.split("<|im_start|>user\n")[-1][:300], "answer": text[:300], "expected": str(made.expect)[:200]} for made, prompt, text, _, ok in rated if not ok][:30]}
+    print(f"{name:42} {good:4} of {len(rated):4}  {100 * good / len(rated):6.2f} %   thrown away {thrown}", flush=True)
+    asked_for = [text for made, _, text, _, _ in rated if made.expect[:1] == ("json",)]
+    if asked_for:
+        whole = sum(map(parses, asked_for))
+        out["parses"] = [whole, len(asked_for)]
+        print(f"{'  of these, JSON that parses':42} {whole:4} of {len(asked_for):4}  {100 * whole / len(asked_for):6.2f} %", flush=True)
+    if name == "stories":
+        out["to read"] = [(made.messages[-2]["content"], text) for made, _, text, _, _ in rated[:20]]
+    return out
+
+
 def evaluate(directory, data=None, report=None, share=1.0):
-    known = set(asked(data).tolist()) if data else set()
-    runner = Runner(directory)
-    drawn = {name: draw(name, make, max(2, int(count * share)), known) for name, (make, count) in SETS.items()}
-    drawn |= {f"{name}, familiar phrases": draw(name, SETS[name][0], max(2, int(count * share)), known, familiar=True) for name, count in FAMILIAR.items()}
-    flat = [made for cases, _ in drawn.values() for made in cases]
-    prompts = [runner.prompt(made.messages[:-1], made.tools, made.thinking) for made in flat]
-    answers = dict(zip(map(id, flat), zip(prompts, runner.answers(prompts))))
-    result = {}
-    for name, (cases, thrown) in drawn.items():
-        rated = [(made, *answers[id(made)], right(made, *answers[id(made)][1])) for made in cases]
-        good = sum(ok for *_, ok in rated)
-        result[name] = {"right": good, "of": len(rated), "share": round(good / len(rated), 4), "thrown away": thrown, "longest prompt": max(len(runner.tokenizer.encode(prompt, add_special_tokens=False)) for _, prompt, _, _ in rated),
-                        "failures": [{"prompt": prompt.split("<|im_start|>user\n")[-1][:300], "answer": text[0][:300], "expected": str(made.expect)[:200]} for made, prompt, text, ok in rated if not ok][:30]}
-        print(f"{name:38} {good:4} of {len(rated):4}  {100 * good / len(rated):6.2f} %   thrown away {thrown}", flush=True)
-        asked_for = [text[0] for made, _, text, _ in rated if made.expect[:1] == ("json",)]
-        if asked_for:
-            whole = sum(map(parses, asked_for))
-            result[name]["parses"] = [whole, len(asked_for)]
-            print(f"{'  of these, JSON that parses':38} {whole:4} of {len(asked_for):4}  {100 * whole / len(asked_for):6.2f} %", flush=True)
+    """All sets; the report is written when those of `FIRST` are done, and at the end."""
+    begun, known, runner, result = time.time(), asked(data) if data else None, Runner(directory), {}
+    familiar = {f"{name}, familiar phrases": (SETS[name][0], count, name) for name, count in FAMILIAR.items()}
+    wanted = {name: (make, count, name) for name, (make, count) in SETS.items()} | familiar
+    for first in (True, False):
+        sets = {name: draw(seed, make, max(2, int(count * share)), known, familiar=name in familiar) for name, (make, count, seed) in wanted.items() if (name.split(", familiar")[0] in FIRST) == first}
+        for name, answered in asked_of(runner, sets).items():
+            result[name] = rate(runner, name, answered, sets[name][1])
+        if report:
+            Path(report).write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        print(f"{time.time() - begun:.0f} s", flush=True)
     for name in result:
-        for failure in result[name]["failures"][:7]:
+        for failure in result[name]["failures"][:FAILURES]:
             print(f"[{name}] {failure['prompt'].split('<|im_end|>')[0]!r} -> {failure['answer']!r}   expected {failure['expected']}", flush=True)
-    told = [(made.messages[-2]["content"], answers[id(made)][1][0]) for made in drawn["stories"][0][:20]]
-    result["stories to read"] = told
-    if report:
-        Path(report).write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return result
 
 

@@ -106,7 +106,7 @@ def pack(tokens, weights, bounds, length=LONGEST, open_rows=8):
     return out
 
 
-def generate(model, data, shards, documents=6000, seconds=None):
+def generate(model, data, shards, documents=4000, seconds=None):
     """All shards, by all cores."""
     Path(data).mkdir(parents=True, exist_ok=True)
     begun, made, total = time.time(), 0, 0
@@ -121,15 +121,20 @@ def generate(model, data, shards, documents=6000, seconds=None):
     print(f"data: {made} shards of {documents} documents, {total} tokens, {time.time() - begun:.0f} s", flush=True)
 
 
-def load(data):
-    """All rows: tokens, weights, documents."""
-    loaded = [numpy.load(file) for file in sorted(Path(data).glob("[0-9]*[0-9].npz"))]
-    return tuple(numpy.concatenate([rows[name] for rows in loaded]) for name in ("tokens", "weights", "documents"))
+def shards(data):
+    """The files that are there."""
+    return sorted(Path(data).glob("[0-9]*[0-9].npz"))
+
+
+def rows_of(file):
+    """The rows of a shard: tokens, weights, documents."""
+    loaded = numpy.load(file)
+    return tuple(loaded[name] for name in ("tokens", "weights", "documents"))
 
 
 def asked(data):
-    """The marks of all that the training data asks."""
-    return numpy.unique(numpy.concatenate([numpy.load(file)["asked"] for file in sorted(Path(data).glob("[0-9]*[0-9].npz"))]))
+    """The marks of all that the training data asks, in order."""
+    return numpy.unique(numpy.concatenate([numpy.load(file)["asked"] for file in shards(data)]))
 
 
 if __name__ == "__main__":

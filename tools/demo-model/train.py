@@ -1,9 +1,10 @@
 """Trains the decoder on packed documents and writes the checkpoint.
 
-    train.py MODEL DATA STEPS [MINUTES] [ROWS]
+    train.py MODEL DATA STEPS [SECONDS] [ROWS]
 
-With MINUTES, loading and compiling counted, the schedule follows the clock and ends at that time at the latest; else it
-follows STEPS alone. The weights are written now and then, so that a run that is cut short leaves a model.
+With SECONDS, loading and compiling counted, the schedule follows the clock and ends at that time at the latest; else it
+follows STEPS alone. Data that is written meanwhile is read as it comes. The weights are written now and then, so that a run
+that is cut short leaves a model.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from generate import LONGEST, NONE, load
+from generate import LONGEST, NONE, rows_of, shards
 from model import Decoder, save
 
 ROWS = 64  # a step: this many rows of LONGEST tokens
@@ -23,8 +24,10 @@ SEED = 1
 RATE_MATRIX, RATE_REST = 0.02, 0.003
 WARMUP = 0.02
 DECAY = 0.01
-LOW = 0.1  # the weight of what others say
+LOW_FIRST, LOW_LAST = 0.1, 0.02  # the weight of what others say, which is learnt first and then left alone
 REPORT, KEEP = 200, 1000  # steps from one report, from one copy of the weights to the next
+LOOK = 100  # steps from one look for new data to the next
+FEWEST = 12  # shards to begin with
 
 
 class Muon(torch.optim.Optimizer):
@@ -108,27 +111,64 @@ def loss_of(model, tokens, weights, documents, attend):
     return (losses * weights.flatten()).sum() / weights.sum()
 
 
+class Feed:
+    """The rows of all shards that are there, each once before any comes again; on the device."""
+
+    def __init__(self, data, device):
+        self.data, self.device, self.known = data, device, set()
+        self.tokens = self.weights = self.documents = None
+        self.order = torch.empty(0, dtype=torch.int64, device=device)
+
+    def look(self):
+        """Takes in the shards that are new. Rows that wait for their turn and new ones are mixed."""
+        new = [file for file in shards(self.data) if file not in self.known]
+        if not new:
+            return
+        self.known.update(new)
+        held = [] if self.tokens is None else [(self.tokens, self.weights, self.documents)]
+        parts = held + [tuple(torch.from_numpy(array).to(self.device) for array in rows_of(file)) for file in new]
+        before = len(self)
+        self.tokens, self.weights, self.documents = (torch.cat(kind) for kind in zip(*parts))
+        self._mix(torch.cat((self.order, torch.arange(before, len(self), device=self.device))))
+
+    def take(self, rows):
+        """The next rows: their tokens, weights and documents."""
+        if len(self.order) < rows:
+            self._mix(torch.arange(len(self), device=self.device))
+        chosen, self.order = self.order[:rows], self.order[rows:]
+        return self.tokens[chosen].long(), self.weights[chosen].long(), self.documents[chosen].int()
+
+    def __len__(self):
+        return 0 if self.tokens is None else len(self.tokens)
+
+    def _mix(self, order):
+        self.order = order[torch.randperm(len(order), device=self.device)]
+
+
 def schedule(progress):
     """The share of the full rate: a short rise, then a cosine to zero."""
     return progress / WARMUP if progress < WARMUP else 0.5 * (1 + math.cos(math.pi * (progress - WARMUP) / (1 - WARMUP)))
 
 
-def train(directory, data, steps, minutes=None, rows=ROWS):
+def train(directory, data, steps, seconds=None, rows=ROWS):
     torch.manual_seed(SEED)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
     ends = json.loads((Path(directory) / "generation_config.json").read_text())["eos_token_id"]
     begun = time.time()
-    deadline = begun + 60 * minutes if minutes else None
-    tokens, weights, documents = (torch.from_numpy(array).to(device) for array in load(data))
-    print(f"packed: {len(tokens)} rows of {LONGEST}, {(documents != NONE).float().mean():.3f} full, {(weights == 2).float().mean():.3f} answers, {time.time() - begun:.0f} s", flush=True)
+    deadline = begun + seconds if seconds else None
+    while deadline and len(shards(data)) < FEWEST and time.time() < begun + seconds / 4:
+        time.sleep(0.2)
+    feed = Feed(data, device)
+    feed.look()
+    print(f"packed: {len(feed)} rows of {LONGEST}, {(feed.documents != NONE).float().mean():.3f} full, {(feed.weights == 2).float().mean():.3f} answers, {time.time() - begun:.0f} s", flush=True)
     model = Decoder().to(device)
     print(f"parameters: {sum(p.numel() for p in model.parameters())}", flush=True)
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     rest = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     optimizers = [Muon(matrices), torch.optim.AdamW(rest, lr=RATE_REST, betas=(0.9, 0.98), weight_decay=0.0, fused=device == "cuda")]
     rates = [RATE_MATRIX, RATE_REST]
-    table = torch.tensor([0.0, LOW, 1.0], device=device)
+    table = torch.tensor([0.0, LOW_FIRST, 1.0], device=device)
 
     def forward(batch, weight, document, blocks):
         attend = dense(document[:, :-1]) if blocks is None else sparse(blocks)
@@ -136,7 +176,6 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
             return loss_of(model, batch, weight, document, attend)
 
     step_forward = torch.compile(forward) if device == "cuda" else forward
-    order, at = torch.randperm(len(tokens), device=device), 0
     begun, seen, history = time.time(), 0, []
     for step in range(steps):
         if step == 1:
@@ -146,13 +185,12 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
             progress = max(progress, (time.time() - begun) / (deadline - begun))
         if progress >= 1:
             break
-        if at + rows > len(order):
-            order, at = torch.randperm(len(tokens), device=device), 0
-        chosen = order[at : at + rows]
-        at += rows
-        batch, document = tokens[chosen].long(), documents[chosen].int()
+        if step % LOOK == 0:
+            feed.look()
+        table[1] = LOW_FIRST + (LOW_LAST - LOW_FIRST) * progress
+        batch, kinds, document = feed.take(rows)
         blocks = blocks_of(document[:, :-1].contiguous()) if device == "cuda" else None
-        loss = step_forward(batch, table[weights[chosen].long()], document, blocks)
+        loss = step_forward(batch, table[kinds], document, blocks)
         loss.backward()
         for optimizer, rate in zip(optimizers, rates):
             optimizer.param_groups[0]["lr"] = rate * schedule(progress)
@@ -165,7 +203,7 @@ def train(directory, data, steps, minutes=None, rows=ROWS):
         if step % REPORT == 0 or step == steps - 1:
             value = loss.item()
             history.append([step, round(value, 4)])
-            print(f"step {step}, progress {progress:.3f}, loss {value:.4f}, {seen / (time.time() - begun) / 1e6:.2f} M tokens/s, epoch {seen / len(tokens) / LONGEST:.2f}", flush=True)
+            print(f"step {step}, progress {progress:.3f}, loss {value:.4f}, {seen / (time.time() - begun) / 1e6:.2f} M tokens/s, {len(feed)} rows there, {seen / len(feed) / LONGEST:.2f} times seen", flush=True)
     print(f"trained: {step + 1} steps, {seen} tokens, {time.time() - begun:.0f} s", flush=True)
     save(dict(model.named_parameters()), directory, ends)
     return history

@@ -160,6 +160,10 @@ def _use(src, conversation, used, rough=True):
             ask = phrasing.surrounded(src, ask, after=not any(isinstance(value, str) and ask.endswith(value) for _, arguments in used.calls for value in arguments.values()))
         if src.chance(0.15) and not any(mark in ask for mark in '":={(,\n') and not any(len(str(value).split()) > 1 for _, arguments in used.calls for value in arguments.values()):
             ask = phrasing.shaken(src, ask)
+        if src.chance(0.1):
+            ask = phrasing.trailed(src, ask, [str(value) for _, arguments in used.calls for value in arguments.values()])
+        if src.chance(0.03):
+            ask = phrasing.strange(src, ask)
         if src.chance(0.1) and not any(str(value)[-1:] in "?.!" for _, arguments in used.calls for value in arguments.values()):
             ask = ask.rstrip("?.!")
     think = tools.thought(src, used)

@@ -1,6 +1,6 @@
 """Seeded choice, a small grammar, and the line between what is trained on and what is held out.
 
-A template is text with `[this|that|]` for a choice, nested at will, and `{slot}` for a value. A `Pool` has two sides: what
+A template is text with `[this|that|]` for a choice, nested at will, and `{slot}` for a value, `{Slot}` for one with a capital. A `Pool` has two sides: what
 training may see and what only the evaluation sees. A `Source` stands on one side for good, so that a generator written
 once serves both.
 """
@@ -11,7 +11,12 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from .held_out import HELD
+from .more_phrases import MORE
+from .synonyms import reworded
+
 HELD_SHARE = 10  # per cent of the content of a divided pool
+REWORDED = 0.3  # the share of what is asked in training that is said with words from `synonyms`
 
 
 def is_held(*key):
@@ -29,12 +34,15 @@ class Pool:
 
 
 def pool(common, rare=()):
-    """Ways to say one thing, the common ones and rarer ones. The last of the common ones are held out: the evaluation
-    asks as people do, in words that training never saw in this order."""
-    common, kept = tuple(common), 2 if len(common) > 7 else 1
+    """Ways to say one thing, the common ones and rarer ones, and those of `more_phrases`: for training. Those of the
+    evaluation are in `held_out`; where it has none, the last of the common ones are held out."""
+    common, rare = tuple(common), (*rare, *MORE.get(common[0], ()))
+    if held := HELD.get(common[0]):
+        return Pool(common + rare, held, True)
+    kept = 2 if len(common) > 7 else 1
     if len(common) == 1:
-        return Pool(common, tuple(rare) or common, True)
-    return Pool(common[:-kept] + tuple(rare), common[-kept:], True)
+        return Pool(common, rare or common, True)
+    return Pool(common[:-kept] + rare, common[-kept:], True)
 
 
 def divided(items):
@@ -84,21 +92,23 @@ class Source:
         return is_held(*key) == self.held
 
     def say(self, template, **slots):
-        """A template, or one of a pool of them, in words."""
+        """A template, or one of a pool of them, in words. What is asked in training is said in other words at times."""
+        loose = False
         if not isinstance(template, str):
+            loose = not self.held and template.phrases and self.chance(REWORDED)
             template = self.pick(template)
         out = []
-        self._write(out, _parsed(template), slots)
+        self._write(out, _parsed(template), slots, loose)
         return "".join(out)
 
-    def _write(self, out, parts, slots):
+    def _write(self, out, parts, slots, loose):
         for kind, value in parts:
             if kind == "text":
-                out.append(value)
+                out.append(reworded(self.random, value) if loose else value)
             elif kind == "slot":
-                out.append(str(slots[value]))
+                out.append(str(slots[value]) if value in slots else cap(str(slots[value.lower()])))
             else:
-                self._write(out, value[int(self.random.random() * len(value))], slots)
+                self._write(out, value[int(self.random.random() * len(value))], slots, loose)
 
 
 @functools.lru_cache(maxsize=None)

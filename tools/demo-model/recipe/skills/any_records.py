@@ -3,7 +3,7 @@
 import json
 
 from .. import phrasing, values
-from ..source import Pool, cap, listed
+from ..source import cap, listed, pool
 from ..turn import Turn
 
 _TRUE, _FALSE, _NULL = ("true", "true", "yes"), ("false", "false", "no"), ("null",)
@@ -72,12 +72,12 @@ def told(src, held):
     return listed(parts) if src.chance(0.6) else src.pick((", ", ", ", "; ", "\n", " and ", " | ")).join(parts)
 
 
-_ASK = Pool((
+_ASK = pool((
     "[Give me|Write|Make|Create|Produce|I need|Return|Please make|Generate|Output|Print|Build|Show me] [a JSON object|JSON|a json|a JSON|a JSON document|valid JSON|json] with {f}[.|]", "JSON with {f}[, please.|.|]", "JSON: {f}", "json: {f}", "{f}\nJSON, please.", "{f}\nWrite it as JSON.", "[Write|Put|Turn|Convert|Change|Transform] [this|the following|these fields|the data|it] [as|into|to] JSON: {f}", "Make a JSON object: {f}", "Make JSON of this: {f}", "Here are the fields: {f}. Make JSON of them.",
     "[Can you|Could you|Would you] [give me|make|write|create|return] [a JSON object|JSON|a JSON] with {f}?", "As JSON[, please|]: {f}", "In JSON[, please|]: {f}", "{F} [as JSON|in JSON|as a JSON object][, please.|.|]", "Format as JSON: {f}", "Convert to JSON: {f}", "Encode as JSON: {f}", "I want a JSON object where {f}.", "I want [JSON|a JSON object] with {f}.", "I need the JSON for {f}.", "What is the JSON for {f}?", "What does {f} look like in JSON?",
     "Write {f} as JSON.", "Put {f} into a JSON object.", "Turn {f} into JSON.", "Represent {f} in JSON.", "Answer with JSON only: {f}", "Only JSON: {f}", "JSON only. {F}", "The data is {f}. Return JSON.", "{F}. Give me that as JSON.", "{F}. Now as JSON.", "An object in JSON with {f}.", "My program needs JSON with {f}.", "[Save|Keep|Record|Note|Pack|Enter|Define|Describe|Show|Arrange|Wrap|Place|Hold|Give|Bring|Set|Have] {f} [in|into|as|inside] [JSON|a JSON object|a JSON document][.|]", "[Save|Keep|Record|Pack|Describe|Show|Arrange|Gather|Combine|Assemble|Compile] [in|into|as] JSON: {f}", "[I want|I need|I would like|We need|They want] to [save|keep|record|have|send|see] {f} [in|as] JSON.", "[May|Can|Could] I [have|see|get] {f} [in|as] JSON?", "{F}: [JSON|as JSON|in JSON][, please|][.|]", "The API wants JSON with {f}.", "Reply in JSON: {f}", "Respond with a JSON object: {f}", "Fill a JSON object with {f}.",
 ), (
-    "Express this in JSON: {f}", "Please have the JSON ready, with {f}.", "I would be happy about JSON with {f}.", "Store {f} in a JSON object."), True)
+    "Express this in JSON: {f}", "Please have the JSON ready, with {f}.", "I would be happy about JSON with {f}.", "Store {f} in a JSON object."))
 
 
 def turn(ask, made, think):
@@ -102,10 +102,10 @@ def flat(src):
     return turn(ask + (src.pick((" Only the JSON.", " Nothing else.", " JSON only, please.", " No text around it.", " No explanation.")) if src.chance(0.08) else ""), held, _keys(held))
 
 
-_SHAPE = Pool((
+_SHAPE = pool((
     "[Give me|Write|Make|Create|Return] JSON with {f}, and {k} is an object with {g}[.|]", "JSON: {f}; {k} is an object with {g}", "Make JSON with {f} and an object {k} with {g}.", "JSON with {f} and inside it {k} with {g}.", "I need JSON with {f} and a nested object {k} that has {g}.", "As JSON: {f}, and the object {k} holds {g}.", "A JSON object with {f} and an inner object {k}: {g}", "Nested JSON: {f}; {k}: {g}", "[Write|Make|Create|Compose|Form|Prepare] [nested JSON|JSON|an object] [that has|with|having] {f}; within it [the object |]{k} with {g}.", "{f}, and within {k}: {g}. JSON.", "JSON: {f}. The object {k} inside has {g}.", "JSON where {k} is an object with {g}, and beside it {f}.",
 ), (
-    "Build JSON in which {k} is an object of its own with {g}; outside it are {f}.",), True)
+    "Build JSON in which {k} is an object of its own with {g}; outside it are {f}.",))
 
 
 def nested(src):
@@ -114,15 +114,16 @@ def nested(src):
     outer.pop(key, None)
     if not outer:
         return flat(src)
-    ask = src.say(_SHAPE, f=told(src, outer), k=key, g=told(src, inner))
-    made = {key: inner} | outer if ask.startswith(("JSON where", "Build JSON in")) else outer | {key: inner}
+    around, within = told(src, outer), told(src, inner)
+    ask = src.say(_SHAPE, f=around, k=key, g=within)
+    made = outer | {key: inner} if ask.find(around) < ask.find(within) else {key: inner} | outer
     return turn(ask, made, f"{key} is an object within the object.")
 
 
-_ARRAYS = Pool((
+_ARRAYS = pool((
     "[Give me|Write|Make|Create|I need|Return|Generate] [a JSON array|a JSON list|an array in JSON] [with|of|containing] {l}[.|]", "[As a|Make a] JSON [list|array]: {l}", "{l} as a JSON [list|array][.|, please.]", "JSON [list|array] [of|with] {l}[.|]", "[Put|Turn|Convert|Write|Pack|Gather|Bring|Change|Arrange|Save|Keep|Place|Join|Wrap|Hold|Enter] {l} [into|as|to|in] a JSON [list|array].", "[Put|Pack|Gather|Bring|Save|Keep|Place|Join|Note] {l} [into|in] an array, JSON[.|, please.]", "JSON array: {l}", "List these in JSON: {l}", "A JSON array, please: {l}", "Array with {l}, in JSON", "Make {l} a JSON array.", "I want {l} as an array in JSON.", "Return a JSON array of these: {l}",
 ), (
-    "Collect {l} in a JSON array.", "These go into a JSON list: {l}"), True)
+    "Collect {l} in a JSON array.", "These go into a JSON list: {l}"))
 
 
 def array(src):
@@ -133,10 +134,10 @@ def array(src):
     return turn(src.say(_ARRAYS, l=shown), held, f"A list of {len(held)}.")
 
 
-_UNDER = Pool((
+_UNDER = pool((
     "[Give me|Write|Make|Create|I need|Return] [a JSON object|JSON] with [the key|a key|key] {k} [and the list|holding the list|with the list|and the array] {l}[.|]", "JSON with {k} as a list of {l}.", "A JSON object in which {k} is the list {l}.", "[Inside|Below|For|In|With|At|Behind] [the key|the field|the name|the entry|key] {k} [I want|I need|put|there is|comes|goes|write|save|keep] [the list|an array of|a list of|the array] {l}[. JSON.|, in JSON.|, JSON please.]", "{k} [holds|gets|has|contains|lists|is made of] {l}, [write the JSON|JSON please|in JSON|as JSON].", "JSON, key {k}, list {l}", "I need JSON: {k} is a list with {l}.", "Put {l} as a list under {k}, in JSON.", "As JSON: {k} is an array of {l}.", "JSON: {k} = [{l}]", "JSON object: {k} with the items {l}.",
 ), (
-    "Under the key {k} I want the list {l}, as JSON.",), True)
+    "Under the key {k} I want the list {l}, as JSON.",))
 
 
 def under(src):
@@ -146,14 +147,14 @@ def under(src):
     return turn(src.say(_UNDER, k=key, l=listed(shown) if src.chance(0.5) else ", ".join(shown)), {key: held}, f"One key, {key}, and a list of {len(held)}.")
 
 
-_ROWS = Pool((
+_ROWS = pool((
     "[Give me|Write|Make|Create|Return] a JSON [list|array] of objects with {k}: {l}[.|]", "JSON array of objects with {k}: {l}", "[Put|Turn|Convert] these into JSON objects with {k}: {l}", "A JSON array, each object with {k}: {l}", "Make JSON objects with {k} out of this: {l}", "List of JSON objects, keys {k}: {l}", "For each of these an object with {k}, in a JSON array: {l}", "JSON, one object a row, keys {k}: {l}",
 ), (
-    "An array in JSON please, the objects have {k}: {l}",), True)
-_TABLE = Pool((
+    "An array in JSON please, the objects have {k}: {l}",))
+_TABLE = pool((
     "[Convert|Turn|Change] this CSV [into|to] JSON:\n{t}", "CSV to JSON:\n{t}", "Make JSON of this table:\n{t}", "{t}\n\n[As JSON, please.|Convert this to JSON.|JSON?|Give me a JSON array of objects.]", "Here is a table:\n{t}\nI need it as JSON.", "JSON for these rows:\n{t}", "[Write|Give me] this table as a JSON array:\n{t}",
 ), (
-    "A table in CSV, which I need in JSON:\n{t}",), True)
+    "A table in CSV, which I need in JSON:\n{t}",))
 _CELLS = (values.word, values.word, values.whole, values.whole, values.decimal, values.person, values.place, values.code, values.clock, values.title)
 
 
@@ -175,11 +176,11 @@ def rows(src):
 
 
 _CHANGE = {
-    "add": Pool(("[Insert|Append|Write|Include|Attach|Place|Enter|Join] {k} {v} [to|into|in] {j}", "{k} {v} should [also |]be in {j}", "{j} needs {k} {v}.", "{j} with {k} {v} as well.", "With {k} {v} in addition: {j}", "Add {k} {v} to {j}", "Add the key {k} with the value {v} to this JSON: {j}", "{j}\nAdd {k}: {v}.", "Put {k} = {v} into {j}", "Extend {j} by {k} {v}.", "[Here is|This is] JSON: {j} Now add {k} {v}."), ("In {j} the key {k} is missing, its value is {v}.",), True),
-    "set": Pool(("[Make|Turn|Have|Alter|Correct|Fix|Put|Edit] {k} [to be |to |into |be |]{v} in {j}", "{k} should be {v} in {j}", "{k} is now {v}: {j}", "{j}, but {k} is {v}.", "{j} with {k} {v} instead.", "From now on {k} is {v} in {j}", "Set {k} to {v} in {j}", "Change {k} to {v} in this JSON: {j}", "{j}\nChange {k} to {v}.", "In {j} set {k} to {v}.", "Replace the value of {k} by {v}: {j}", "Update {k} to {v}: {j}"), ("Let {k} become {v} in {j}",), True),
-    "remove": Pool(("[Erase|Cut|Strike|Omit|Kill|Lose|Skip|Clear|Discard|Hide] {k} [in|from|of|out of] {j}", "{k} [must go|should go|is not needed|is not wanted|has to leave|can go] in {j}", "I [have no need for|do not need|no longer need|dislike|hate] {k} in {j}", "No {k} in {j}", "{j} but no {k}.", "Remove {k} from {j}", "Delete the key {k} from this JSON: {j}", "{j}\nRemove {k}.", "Drop {k} from {j}", "{j} without {k}, please.", "Take {k} out of {j}"), ("I do not want {k} in {j}",), True),
-    "keep": Pool(("[Hold|Leave|Save|Retain|Show|Select|Filter|Pick] {k} [alone |only |]in {j}", "I [only want|want only|need nothing but|only need] {k} [of|from] {j}", "Nothing but {k} of {j}", "Lose all but {k}: {j}", "All but {k} must go: {j}", "Only {k} of {j}", "Keep only the key {k} of this JSON: {j}", "{j}\nKeep {k} alone.", "From {j} I need JSON with {k} only.", "Reduce {j} to the key {k}."), ("Throw away all but {k} in {j}",), True),
-    "rename": Pool(("[Call|Name|Label|Retitle] {k} {n} in {j}", "{k} becomes {n}: {j}", "{k} should be named {n} in {j}", "Use the name {n} for {k} in {j}", "The key {k} gets the name {n} in {j}", "{j} with {n} in place of {k}.", "Change the key {k} to {n}: {j}", "Rename {k} to {n} in {j}", "Rename the key {k} to {n}: {j}", "{j}\nCall the key {k} {n} instead.", "In {j} the key {k} should be called {n}."), ("Give {k} the new name {n} in {j}",), True),
+    "add": pool(("[Insert|Append|Write|Include|Attach|Place|Enter|Join] {k} {v} [to|into|in] {j}", "{k} {v} should [also |]be in {j}", "{j} needs {k} {v}.", "{j} with {k} {v} as well.", "With {k} {v} in addition: {j}", "Add {k} {v} to {j}", "Add the key {k} with the value {v} to this JSON: {j}", "{j}\nAdd {k}: {v}.", "Put {k} = {v} into {j}", "Extend {j} by {k} {v}.", "[Here is|This is] JSON: {j} Now add {k} {v}."), ("In {j} the key {k} is missing, its value is {v}.",)),
+    "set": pool(("[Make|Turn|Have|Alter|Correct|Fix|Put|Edit] {k} [to be |to |into |be |]{v} in {j}", "{k} should be {v} in {j}", "{k} is now {v}: {j}", "{j}, but {k} is {v}.", "{j} with {k} {v} instead.", "From now on {k} is {v} in {j}", "Set {k} to {v} in {j}", "Change {k} to {v} in this JSON: {j}", "{j}\nChange {k} to {v}.", "In {j} set {k} to {v}.", "Replace the value of {k} by {v}: {j}", "Update {k} to {v}: {j}"), ("Let {k} become {v} in {j}",)),
+    "remove": pool(("[Erase|Cut|Strike|Omit|Kill|Lose|Skip|Clear|Discard|Hide] {k} [in|from|of|out of] {j}", "{k} [must go|should go|is not needed|is not wanted|has to leave|can go] in {j}", "I [have no need for|do not need|no longer need|dislike|hate] {k} in {j}", "No {k} in {j}", "{j} but no {k}.", "Remove {k} from {j}", "Delete the key {k} from this JSON: {j}", "{j}\nRemove {k}.", "Drop {k} from {j}", "{j} without {k}, please.", "Take {k} out of {j}"), ("I do not want {k} in {j}",)),
+    "keep": pool(("[Hold|Leave|Save|Retain|Show|Select|Filter|Pick] {k} [alone |only |]in {j}", "I [only want|want only|need nothing but|only need] {k} [of|from] {j}", "Nothing but {k} of {j}", "Lose all but {k}: {j}", "All but {k} must go: {j}", "Only {k} of {j}", "Keep only the key {k} of this JSON: {j}", "{j}\nKeep {k} alone.", "From {j} I need JSON with {k} only.", "Reduce {j} to the key {k}."), ("Throw away all but {k} in {j}",)),
+    "rename": pool(("[Call|Name|Label|Retitle] {k} {n} in {j}", "{k} becomes {n}: {j}", "{k} should be named {n} in {j}", "Use the name {n} for {k} in {j}", "The key {k} gets the name {n} in {j}", "{j} with {n} in place of {k}.", "Change the key {k} to {n}: {j}", "Rename {k} to {n} in {j}", "Rename the key {k} to {n}: {j}", "{j}\nCall the key {k} {n} instead.", "In {j} the key {k} should be called {n}."), ("Give {k} the new name {n} in {j}",)),
 }
 
 
@@ -196,10 +197,10 @@ def change(src):
     return turn(ask, made, f"The object with {listed(made)}.")
 
 
-_READ = Pool((
+_READ = pool((
     "What is {k} in {j}?", "{j}\nWhat is {k}?", "What is the value of {k} in this JSON: {j}", "{j} What is the value of {k}?", "Read {k} from {j}", "[Within|In|Inside|Of|From|Out of] {j} [what is|which is|tell me|show me|give me|find|read|say] {k}[.|?|]", "[For|At|By|With|Behind|Beside|After] {k}, [what|which value|what value] [is there|do you see|is given|do I find|comes|is written] in {j}[?|]", "[Show|Find|Say|Give me|Print|Name|Look up] {k} [in|of|from] {j}", "Tell me {k} of {j}", "Which value has {k} in {j}?", "Look at {j} and tell me {k}.", "Get {k} out of {j}",
 ), (
-    "Under {k}, what stands in {j}?",), True)
+    "Under {k}, what stands in {j}?",))
 
 
 def read(src):

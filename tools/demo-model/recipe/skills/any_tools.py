@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from .. import lexicon, phrasing, values, words
-from ..source import Pool, a, cap, listed
+from ..source import a, cap, listed, pool
 from . import records
 from .tool_use import Use, schema_of
 
@@ -159,6 +159,13 @@ def _doing(verb):
     return verb + "ing"
 
 
+def ordered(src, do):
+    """A request to do something: `do` begins with its verb."""
+    verb, _, rest = do.partition(" ")
+    doing = f"{_doing(verb)} {rest}"
+    return src.say(_ACTS, do=do, Do=cap(do), doing=doing, Doing=cap(doing))
+
+
 def join(src, parts):
     """Words as a name of a tool."""
     style = src.weighted({"snake": 6, "camel": 2.5, "pascal": 0.7, "kebab": 0.7, "dot": 0.3, "plain": 0.3})
@@ -183,7 +190,7 @@ def _tool_name(src, verb, quality, noun):
     return join(src, parts)
 
 
-_ACTS = Pool((
+_ACTS = pool((
     "[Please |]{do}[.|]", "[Please |]{do}[.|]", "{Do}[, please|][.|!|]", "[Can|Could|Will|Would] you {do}[?| for me?|, please?]", "[Can|Could] you please {do}?", "I [want|need|would like|expect] you to {do}[.|]", "I'd like you to {do}.", "I [want|need|have|would like|wish] to {do}[.|]", "I'd like to {do}.", "You should {do}.", "You must {do}.",
     "Let us {do}.", "Let's {do}[.|!]", "We [have|need|want|ought] to {do}.", "[Now|Next|Then|First|So|Ok, now|And now|After that|Finally] {do}[.|]", "My [boss|mother|friend|teacher|neighbour|sister] [wants|told|asked] me to {do}.", "My [boss|mother|friend|neighbour] wants you to {do}.", "Help me [to |]{do}.", "[Do|Would] you mind {doing}?", "How about {doing}?", "What about {doing}?", "I am thinking of {doing}.",
     "Your [task|job|turn|order|next task]: {do}[.|]", "Task: {do}", "To do: {do}", "[Can|May|Could] I ask you to {do}?", "Be so kind [and|as to] {do}.", "[Start|Begin] {doing}.", "[Remember|Don't forget|Do not forget] to {do}.", "It would be [good|nice|great|helpful] to {do}.", "It would be [great|nice|kind] if you could {do}.", "Is it possible to {do}?", "Are you able to {do}?", "I was told to {do}.", "Someone has to {do}.", "Someone must {do}.",
@@ -191,11 +198,11 @@ _ACTS = Pool((
     "I am not able to {do}, can you?", "[I trust|I count on|I depend on|I leave it to|I beg|I order|I command|I invite|I urge|I hire|I pay|I wait for|I hope for|I call on|I turn to] you to {do}.", "It is [your|my|our|his|her] [turn|job|task|duty|plan|wish|choice|call|time] to {do}.", "It is [good|better|right|best|late|early|high time|important|urgent|necessary|easy|no problem|fine|up to us|about time] to {do}.", "Would it be [possible|ok|okay|fine|good|hard|easy|too much] to {do}?", "[Is|Was] it [ok|okay|fine|possible|time|hard|easy|wise] to {do}?", "[Go|Come|Come on|Run|Hurry|Move|Get up|Step in|Stay] and {do}[.|!]", "There is [something|a thing|work|one job|a task|one more job] [to do|for you|left over|ahead][:|,] {do}[.|]",
     "[Somebody|Someone|Anybody|One of us|You or I|The machine|A tool] [should|could|might|has to|ought to|needs to] {do}.", "[Before|After|During|Until|Since] [dinner|lunch|work|school|the meeting|the trip|that], {do}[.|]", "[In|On|At] [the morning|my way|the evening|the end|this point|the moment|our street], {do}[.|]", "[He|She|They|The boss|The customer|A friend|The plan|The rule|My list|The note] [says|said|asks|demands]: {do}[.|]", "[Good|Great|Fine|Right|Well|Sure|Thanks|Alright|Perfect|Oh|Ah|Wait|Look|Listen], {do}[.|]", "[I am here|We are here|I came|I wrote|I called|I pay you] to {do}.", "[Never mind the rest|Forget that|First things first|No rush|Last thing|Small thing|New job|Quick one|Easy one][:|,] {do}[.|]", "[Feel free|Get ready|Take a moment|Find a way|Find time|Do your best|Prepare|Agree|Offer|Promise|Manage|Hurry] to {do}.", "[What if|Suppose|Imagine|Say] you {do}?", "[I will|I shall|We shall|We will|I would] [be glad|be happy|be pleased|feel better|sleep better] if you {do}.", "[Glad|Happy|Pleased] if you {do}.", "[Nothing is|Nothing will be] done until you {do}.", "I forgot to {do}.", "They want me to {do}.", "Could somebody {do}?", "I ask you to {do}.", "Please try to {do}.", "Just {do}.", "Would you be able to {do}?", "Do you know how to {do}? Then do it.", "Here is what I want: {do}.", "I think we should {do}.", "Maybe you can {do}.", "I hope you can {do}.", "{Do} for me.", "{Do} for me, will you?", "{Doing} would be nice.", "I want {doing} done.",
 ), (
-    "I rely on you to {do}.", "It is up to you to {do}.", "Would it be all right to {do}?", "Go on and {do}.", "There is one thing left: {do}."), True)
-_CALLS = Pool((
+    "I rely on you to {do}.", "It is up to you to {do}.", "Would it be all right to {do}?", "Go on and {do}.", "There is one thing left: {do}."))
+_CALLS = pool((
     "[Use|Call|Run|Try|Start|Execute|Apply] {n}{l}[.|]", "[Use|Call|Run|Try] the tool {n}{l}[.|]", "[Please |]call {n}{l}[.|]", "[Can|Could] you [call|use|run] {n}{l}?", "I want you to [call|use|run] {n}{l}.", "{n}{l}", "Make a call to {n}{l}.", "Use the function {n}{l}.", "[Launch|Invoke|Trigger|Kick off|Activate|Open|Fetch|Take|Employ|Perform|Send|Push|Get|Go for|Engage] {n}{l}[.|]", "[Let|Make|See|Get|Help] {n} [work|go|start|do it|act]{l}[.|]", "{n} [please|now|next|again|once]{l}[.|]", "It is time for {n}{l}.", "The tool {n}{l}.", "I [wish|need|want] {n}{l}.", "[Now|Next|Then|First] {n}{l}.", "Call the function {n}{l}.", "[Do|Make] {n}{l}.", "[With|Using] the tool {n}, {do}.", "{Do} with {n}.", "Use {n} to {do}.", "Use the {n} tool to {do}.", "Call {n} and {do}.", "We need {n}{l}.", "Let us call {n}{l}.",
 ), (
-    "Fire up {n}{l}.", "Have {n} run{l}."), True)
+    "Fire up {n}{l}.", "Have {n} run{l}."))
 
 
 @dataclass(frozen=True)
@@ -306,16 +313,12 @@ def _use(src, done):
             ask = _called(src, name, told, f"get {noun}", f"getting {noun}")
         elif src.chance(0.25):
             finding = src.pick(("get", "find", "show me", "tell me", "look up", "check", "give me", "fetch"))
-            ask = src.say(_ACTS, do=f"{finding} {noun}", Do=cap(f"{finding} {noun}"), doing=f"checking {noun}", Doing=f"Checking {noun}")
+            ask = ordered(src, f"{finding} {noun}")
         else:
             ask = phrasing.know(src, noun)
         return _found(src, done, schema, ask, name, told)
     do = src.pick((f"{verb} {article} {done.thing}{tail}",) * 4 + (f"{verb} {a(done.thing)}{tail}",))
-    doing = do.replace(verb, _doing(verb), 1)
-    if src.chance(0.15):
-        ask = _called(src, name, told, do, doing)
-    else:
-        ask = src.say(_ACTS, do=do, Do=cap(do), doing=doing, Doing=cap(doing))
+    ask = _called(src, name, told, do, do.replace(verb, _doing(verb), 1)) if src.chance(0.15) else ordered(src, do)
     return _did(src, done, schema, cap(ask) if src.chance(0.8) else ask, name, told)
 
 

@@ -72,18 +72,18 @@ RELATIONS = (
         "The currency of {x} is the {y}.", "In {x} one pays with the {y}.", 1.0),
     _relation("sound", ["the sound of {ax}", "the sound that {ax} makes"], world.SOUNDS, [
         "[What|Which] sound does [a|the] {x} make?", "What does [a|the] {x} say?", "What noise does [a|the] {x} make?", "The {x} goes?",
-        "How does a {x} sound?", "[Tell me|Name] the sound of a {x}."], [
-        "If you meet a {x}, what do you hear?", "Which noise would a {x} make?", "What is the sound that a {x} makes?"],
-        "A {x} says {y}.", "The sound of a {x} is {y}.", 1.2),
+        "How does {ax} sound?", "[Tell me|Name] the sound of {ax}."], [
+        "If you meet {ax}, what do you hear?", "Which noise would {ax} make?", "What is the sound that {ax} makes?"],
+        "{aX} says {y}.", "The sound of {ax} is {y}.", 1.2),
     _relation("legs", ["the number of legs of {ax}", "the number of legs that {ax} has"], world.LEGS, [
         "How many legs does [{ax}|the {x}] have?", "How many legs has {ax}?", "[Tell me|What is] the number of legs of {ax}[.|?]",
         "Legs of {ax}?", "{aX} has how many legs?", "On how many legs does {ax} walk?", "How many legs do you see on {ax}?"], [
         "Count the legs of {ax} for me.", "What number of legs does {ax} have?", "If I draw {ax}, how many legs must I draw?"],
         "{aX} has {y} legs.", "I think of {ax}: it has {y} legs.", 1.6),
     _relation("baby", ["the name of a baby {x}", "the word for a young {x}", "the word for a baby {x}"], world.BABIES, [
-        "What is a baby {x} called?", "What do you call a [young|baby] {x}?", "[Name|Tell me the name of] the young of a {x}.",
-        "The baby of a {x} is called?", "How is a young {x} called?", "What is the word for a baby {x}?"], [
-        "A little {x} that was just born is a what?", "Which word do we use for the young of the {x}?", "What is the child of a {x} called?"],
+        "What is a baby {x} called?", "What do you call a [young|baby] {x}?", "[Name|Tell me the name of] the young of {ax}.",
+        "The baby of {ax} is called?", "How is a young {x} called?", "What is the word for a baby {x}?"], [
+        "A little {x} that was just born is a what?", "Which word do we use for the young of the {x}?", "What is the child of {ax} called?"],
         "A young {x} is called a {y}.", "The word for a young {x} is {y}.", 1.0),
     _relation("home", ["the home of {ax}"], world.HOMES, [
         "Where does {ax} live?", "What is the home of {ax} called?", "What do you call the home of {ax}?", "In what does {ax} live?",
@@ -96,10 +96,10 @@ RELATIONS = (
         "Many {x} together form a what?", "Which word means a group of {x}?"],
         "A group of {x} is called {ay}.", "The word for a group of {x} is {y}.", 0.8),
     _relation("eats", ["the food of {ax}"], world.EATS, [
-        "What does [a|the] {x} eat?", "What do you give {ax} to eat?", "What is the food of a {x}?", "Tell me what a {x} eats.",
-        "What do you feed a {x}?", "What does a {x} like to eat?"], [
-        "What is on the menu of a {x}?", "On what does a {x} feed?"],
-        "A {x} eats {y}.", "The food of a {x} is {y}.", 0.8),
+        "What does [a|the] {x} eat?", "What do you give {ax} to eat?", "What is the food of {ax}?", "Tell me what {ax} eats.",
+        "What do you feed {ax}?", "What does {ax} like to eat?"], [
+        "What is on the menu of {ax}?", "On what does {ax} feed?"],
+        "{aX} eats {y}.", "The food of {ax} is {y}.", 0.8),
     _relation("gives", (), world.GIVES, [
         "What does {ax} [make|give|produce]?", "What do we get from {ax}?", "Tell me what {ax} makes.", "What comes from {ax}?"], [
         "What can one get from {ax}?", "Name a thing that {ax} produces."],
@@ -207,10 +207,10 @@ RELATIONS = (
         "What does {x} look like in the periodic table?", "Chemical symbol for {x}?"], [
         "How do chemists write {x}?", "Which letters stand for {x} in chemistry?"],
         "The symbol of {x} is {y}.", "Chemists write {x} as {y}.", 0.9, True),
-    _relation("job", ["the work of a {x}", "the job of {ax}"], world.JOBS, [
-        "What does a {x} do?", "What is the job of a {x}?", "What is a {x}?", "Tell me what a {x} does.", "What is the work of a {x}?"], [
-        "How does a {x} spend the working day?", "Explain the job of a {x}."],
-        "A {x} {y}.", "A {x} is someone who {y}.", 0.9),
+    _relation("job", ["the work of {ax}", "the job of {ax}"], world.JOBS, [
+        "What does {ax} do?", "What is the job of {ax}?", "What is {ax}?", "Tell me what {ax} does.", "What is the work of {ax}?"], [
+        "How does {ax} spend the working day?", "Explain the job of {ax}."],
+        "{aX} {y}.", "{aX} is someone who {y}.", 0.9),
     _relation("who works", ["the word for someone who {x}", "the word for a person who {x}"], [(y, x) for x, y in world.JOBS], [
         "Who {x}?", "What do you call someone who {x}?", "Which job is it: someone who {x}?", "What is the word for a person who {x}?",
         "What is somebody who {x} called?"], [
@@ -300,7 +300,8 @@ def _follow(src, relation, row):
 
 _YES_NO = pool([
     "Is {x} {y}?", "[True or false|Right or wrong]: {x} is {y}[.|?]", "[Would you say|Is it true|Do you think] that {x} is {y}?", "{X} is {y}, [right|correct|isn't it]?",
-    "Tell me whether {x} is {y}.", "Is {x} {y} or not?", "Would you call {x} {y}?", "I think that {x} is {y}, is it so?", "Say yes or no: is {x} {y}?"], ["Yes or no: is {x} {y}?", "Answer yes or no: is {x} {y}?", "Please say yes or no. Is {x} {y}?", "Yes or no, {x} is {y}?", "Only yes or no: is {x} {y}?", "Tell me yes or no: is {x} {y}?", "True or false: {x} is {y}?", "Right or wrong: {x} is {y}?", "Decide: is {x} {y}?", "{X}, is that {y}?", "{X} is {y}, yes or no?", "Is {x} {y}, yes or no?", "Can you say whether {x} is {y}?", "I ask you: is {x} {y}?", "Am I right that {x} is {y}?", "Someone told me that {x} is {y}. Is that so?"])
+    "Tell me whether {x} is {y}.", "Is {x} {y} or not?", "Would you call {x} {y}?", "I think that {x} is {y}, is it so?", "Say yes or no: is {x} {y}?"], ["Yes or no: is {x} {y}?", "Answer yes or no: is {x} {y}?", "Please say yes or no. Is {x} {y}?", "Yes or no, {x} is {y}?", "Only yes or no: is {x} {y}?", "Tell me yes or no: is {x} {y}?", "True or false: {x} is {y}?", "Right or wrong: {x} is {y}?", "Decide: is {x} {y}?", "{X}, is that {y}?", "{X} is {y}, yes or no?", "Is {x} {y}, yes or no?", "Can you say whether {x} is {y}?", "I ask you: is {x} {y}?", "Am I right that {x} is {y}?", "Someone told me that {x} is {y}. Is that so?",
+    "[Is it|Is that] [right|correct|so|true]: {x} is {y}?", "{X} is {y}. [True or false|Right or wrong|Yes or no|Is that true|Is it true|Am I right|Correct|Do you agree]?", "Does {x} count as {y}?", "[I think|I believe|I guess|They say|My book says] [that |]{x} is {y}. [Right|Is that right|Correct|True|Do you agree]?", "Do you agree that {x} is {y}?", "Tell me if {x} is {y}.", "[Check|Verify|Judge|Say|Answer]: is {x} {y}?", "{X}: {y} or not?", "[Would it be|Is it] [right|correct|wrong] to call {x} {y}?", "is {x} {y}", "[Yes or no|True or false|Right or wrong][:|,] {x} is {y}[?|.|]", "Is {x} really {y}?", "[So|And|Then|But] is {x} {y}?", "Is {x} {y}, [do you think|what do you think|what would you say]?", "{X}, [yes or no|true or false|right or wrong]: is it {y}?"])
 
 
 def yes_no(src):

@@ -131,7 +131,20 @@ _NOTES = [
 
 
 _TOLD = {"name": "my name", "colour": "my favourite [colour|color]", "pet": "the name of my {k}", "city": "[my town|the town that I live in|my home]", "age": "my age", "job": "my [job|profession]", "hobby": "my hobby",
-         "word": "the [word|secret word|word that I told you|word I gave you]", "number": "the number [that I told you|I gave you|]", "friend": "[my best friend|the name of my best friend]"}
+         "word": "the [word|secret word|word that I told you|word I gave you]", "number": "the number[ that I told you| I gave you|]", "friend": "[my best friend|the name of my best friend]"}
+
+
+_RECALL = pool(["[Do you still know|Do you recall|Can you recall|Do you remember|Can you still tell me] {t}?", "[What did I tell you|What did I say|What have I told you|What do you know] about {t}?", "I told you {t}, what was it?", "Earlier I told you {t}[.|:] [What was it|Say it|Repeat it|Tell me again][?|.]", "[What|Which] was {t} again?", "I mentioned {t}[.|, you remember it?|, what was it?]", "Now [tell me|say|repeat|recall] {t}.", "You should [know|remember] {t}.", "You have not forgotten {t}, have you?", "[Show|Prove] that you remember {t}."],
+               ["I hope you still remember {t}."])
+
+
+def _recalled(src, key, asks, **slots):
+    """A question for what was told: in its own words, in a frame of all skills, or in one of remembering."""
+    kind = src.random.random()
+    if kind < 0.5:
+        return src.say(asks, **slots)
+    told = src.say(_TOLD[key], **slots)
+    return phrasing.know(src, told) if kind < 0.8 else src.say(_RECALL, t=told)
 
 
 def note(src, taken=()):
@@ -144,7 +157,7 @@ def note(src, taken=()):
          "job": lambda s: s.pick(world.JOBS)[0], "hobby": lambda s: s.pick(_HOBBIES), "word": lambda s: s.pick(words.WORDS) if s.chance(0.5) else words.made_up(s), "number": lambda s: str(s.number(1, 9999))}[key](src)
     slots = {"v": v, "V": cap(v), "av": a(v), "k": src.pick(["cat", "dog", "horse", "hamster", "parrot", "rabbit", "goldfish", "turtle"])}
     first = Turn(src.say(told, **slots), src.say(answer, **slots).strip(), None, f"The user tells me something: {v}. I will remember it.", (v,), rough=False, skill="memory")
-    asked = phrasing.know(src, src.say(_TOLD[key], **slots)) if src.chance(0.4) else src.say(asks, **slots)
+    asked = _recalled(src, key, asks, **slots)
     later = Turn(asked, src.say(recall, **slots), cap(v), f"The user told me before: {v}.", (v,), skill="memory")
     return key, first, later
 
@@ -160,5 +173,5 @@ def untold(src, told):
     """A question for something that was never told."""
     key = src.pick([key for key in _UNTOLD if key not in told])
     asks = next(entry[3] for entry in _NOTES if entry[0] == key)
-    asked = phrasing.know(src, src.say(_TOLD[key])) if src.chance(0.4) else src.say(asks, k="cat")
+    asked = _recalled(src, key, asks, k="cat")
     return Turn(asked, f"You have not told me {_UNTOLD[key]} yet.", None, "The user has not told me this.", ("have not told me",), skill="memory")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .. import phrasing, values, words, world
 from ..source import a, cap, divided, pool
-from . import any_tools, arithmetic
+from . import any_tools, arithmetic, tool_deeds
 from .records import CITIES
 from .tool_use import Use, schema_of
 
@@ -70,9 +70,9 @@ def _place(src):
     return cap(words.made_up(src)) if src.chance(0.35) else src.pick(PLACES)
 
 
-def _asked(src, asks, noun, **slots):
+def _asked(src, key, asks, noun, **slots):
     """A request in its own words, or put into one of the common frames."""
-    return phrasing.know(src, src.say(noun, **slots)) if src.chance(0.4) else src.say(asks, **slots)
+    return phrasing.know(src, src.say(noun, **slots)) if src.chance(0.3) else tool_deeds.asked(src, key, asks, **slots)
 
 
 def weather(src):
@@ -81,7 +81,7 @@ def weather(src):
         return weather(src)
     name = _name(src, _WEATHER_NAMES)
     parameters = [(key, "string", _optional(src, src.pick(["The city", "Name of the city", "The place to look at", "A town", "Where"])))]
-    ask, arguments, required = _asked(src, _WEATHER_ASK, "[the weather|the current weather|the temperature|the forecast] [in|for] {c}", c=city), {key: city}, [key]
+    ask, arguments, required = _asked(src, "weather", _WEATHER_ASK, "[the weather|the current weather|the temperature|the forecast] [in|for] {c}", c=city), {key: city}, [key]
     unit = None
     if src.chance(0.3):
         unit_key = src.pick(["unit", "units", "scale"]) if key != "unit" else "scale"
@@ -131,7 +131,7 @@ def calculator(src):
     name, key = _name(src, _CALC_NAMES), _key(src, _EXPRESSION_KEYS)
     schema = _schema(src, name, src.pick(["Calculate an arithmetic expression", "Evaluates an expression", "A calculator", "Does arithmetic", "Compute the value of a formula"]), [(key, "string", _optional(src, "The expression"))])
     shown = src.pick([str(result), json.dumps({"result": result}), json.dumps({"value": result}), f"{expression} = {result}"])
-    return Use(schema, _asked(src, _CALC_ASK, "{e}", e=expression), [(name, {key: expression})], [shown], f"{expression} = {result}.", (f"= {result}",), "calculator")
+    return Use(schema, _asked(src, "calculator", _CALC_ASK, "{e}", e=expression), [(name, {key: expression})], [shown], f"{expression} = {result}.", (f"= {result}",), "calculator")
 
 
 _TIME_NAMES = pool("get_time time current_time get_current_time clock what_time time_in world_clock local_time getTime now_in".split(), "tell_time timeOf check_clock read_clock".split())
@@ -147,13 +147,14 @@ def time(src):
     schema = _schema(src, name, src.pick(["The current time in a city", "Get the time at a place", "Tells the time", "Returns the local time", "World clock"]), [(key, "string", _optional(src, src.pick(["The city", "Name of the place"])))])
     clock = f"{src.number(0, 23):02d}:{src.number(0, 59):02d}"
     result = src.pick([clock, json.dumps({"time": clock}), json.dumps({"hour": clock, "zone": "local"}), json.dumps({"local_time": clock})])
-    return Use(schema, _asked(src, _TIME_ASK, "the [time|local time|current time] in {c}", c=city), [(name, {key: city})], [result], f"In {city} it is {clock}.", (clock, city), "time")
+    return Use(schema, _asked(src, "time", _TIME_ASK, "the [time|local time|current time] in {c}", c=city), [(name, {key: city})], [result], f"In {city} it is {clock}.", (clock, city), "time")
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A plain tool: its names, what it takes, how one asks, and what it answers."""
+    """A plain tool: its first name, all its names, what it takes, how one asks, and what it answers."""
 
+    key: str
     names: object
     descriptions: tuple
     parameters: tuple  # (keys, JSON type, slot)
@@ -164,7 +165,7 @@ class Kind:
 
 
 def _kind(names, held_names, descriptions, parameters, asks, held_asks, results, answer, expect):
-    return Kind(pool(names.split(), held_names.split()), tuple(descriptions), tuple((tuple(keys.split()), kind, slot) for keys, kind, slot in parameters), pool(asks, held_asks), tuple(results), answer, tuple(expect))
+    return Kind(names.split()[0], pool(names.split(), held_names.split()), tuple(descriptions), tuple((tuple(keys.split()), kind, slot) for keys, kind, slot in parameters), pool(asks, held_asks), tuple(results), answer, tuple(expect))
 
 
 def _word(src):
@@ -268,7 +269,8 @@ def plain(src):
         return plain(src)
     schema = _schema(src, name, src.pick(kind.descriptions), [(key, types, cap(names[0]) if key not in names else _optional(src, cap(names[0]))) for key, (names, types, _) in zip(keys, kind.parameters)])
     result = src.pick(kind.results).format(**slots)
-    return Use(schema, src.say(kind.asks, **slots), [(name, arguments)], [result], kind.answer.format(**slots), tuple(str(slots[slot]) for slot in kind.expect), kind.answer)
+    ask = tool_deeds.asked(src, kind.key, kind.asks, slots["message"] if kind.key == "send_message" else None, **slots)
+    return Use(schema, ask, [(name, arguments)], [result], kind.answer.format(**slots), tuple(str(slots[slot]) for slot in kind.expect), kind.answer)
 
 
 _VERBS = divided("start stop open close check count clean fill lock move pause paint push pull read reset save scan sell show sort test unlock wash water wrap archive publish print copy delete rename feed".split())
