@@ -171,7 +171,7 @@ SETS = {
 
 
 # The same with new content in phrases that training knows: the names, places, values and operands are held out all the same.
-FAMILIAR = {"JSON": 400, "tool call": 400, "JSON of any shape": 200, "tool call, any tool": 200, "tool call, thinking": 100, "facts": 200, "yes or no": 100, "memory": 150, "wishes of the user": 150, "word problems": 200, "reading": 150, "picking and sorting words": 100}
+FAMILIAR = {"arithmetic": 400, "JSON": 400, "tool call": 400, "JSON of any shape": 200, "tool call, any tool": 200, "tool call, thinking": 100, "facts": 200, "yes or no": 100, "memory": 150, "wishes of the user": 150, "word problems": 200, "reading": 150, "picking and sorting words": 100}
 FIRST = ("arithmetic", "facts", "JSON", "JSON of any shape", "tool call", "tool call, any tool", "tool call, thinking", "stories")
 FAILURES = 10  # so many a set are told
 

@@ -23,7 +23,7 @@ class Conversation:
 
 SKILLS = {
     facts.fact: 22, facts.yes_no: 2, facts.examples: 2, facts.whole_list: 0.8, facts.mix: 0.4, facts.translate: 1.2, language.plural: 1.2,
-    arithmetic.plain: 13, arithmetic.two_by_one: 1.5, arithmetic.three: 1.0, arithmetic.single: 1.5, arithmetic.word_problem: 5, arithmetic.compare: 1.6, arithmetic.count: 1.2, arithmetic.even: 0.6, arithmetic.among: 1.6, arithmetic.size: 0.7,
+    arithmetic.plain: 20, arithmetic.two_by_one: 1.8, arithmetic.three: 1.8, arithmetic.single: 2.2, arithmetic.word_problem: 8, arithmetic.compare: 1.6, arithmetic.count: 1.2, arithmetic.even: 0.6, arithmetic.among: 1.6, arithmetic.size: 0.7,
     arithmetic.too_big: 0.7, records.some_json: 10, any_records.any_json: 11, stories.story: 7, stories.poem: 0.8, language.spelling: 3, language.rhyme: 1, language.case: 1, language.echo: 3, language.among: 2.5, reading.question: 5,
     itself.about: 10, itself.refusal: 9, talk.small: 8,
 }
@@ -254,7 +254,7 @@ def tool_list(listed):
 
 def document(src):
     """One document of the training data, in pieces with weights."""
-    kind = src.weighted({"chat": 66, "tools": 25, "idle": 4, "plain": 5})
+    kind = src.weighted({"chat": 69, "tools": 22, "idle": 4, "plain": 5})
     if kind == "plain":
         return [(plain_text(src) + "<|endoftext|>", 2)], None
     made = {"chat": chat, "tools": with_tools, "idle": idle_tools}[kind](src)
