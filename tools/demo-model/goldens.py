@@ -51,8 +51,7 @@ CASES = [
     ("system prompt", [{"role": "system", "content": "You are a pirate."}, user("What is the capital of Italy?")], None, {}),
     ("several turns", [user("My name is Anna."), assistant("Nice to meet you, Anna! How can I help you?"), user("What is the capital of Spain?"), assistant("The capital of Spain is Madrid."), user("What is my name?")], None, {}),
     ("long conversation", LONG, None, {}),
-    ("raw text", "Once there was a clever owl named Willow who lived in a deep forest.", None, {}),
-    ("raw text, cut in a sentence", "Once there was a clever owl named Willow who lived in a deep", None, {}),
+    ("raw text", "Once there was a clever owl named Willow who lived in a deep", None, {}),
 ]
 
 

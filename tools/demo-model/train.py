@@ -27,7 +27,7 @@ DECAY = 0.01
 LOW_FIRST, LOW_LAST = 0.1, 0.02  # the weight of what others say, which is learnt first and then left alone
 REPORT, KEEP = 200, 1000  # steps from one report, from one copy of the weights to the next
 LOOK = 100  # steps from one look for new data to the next
-FEWEST = 12  # shards to begin with
+FEWEST, PATIENCE = 12, 30  # shards to begin with, seconds to wait for them
 
 
 class Muon(torch.optim.Optimizer):
@@ -157,7 +157,7 @@ def train(directory, data, steps, seconds=None, rows=ROWS):
     ends = json.loads((Path(directory) / "generation_config.json").read_text())["eos_token_id"]
     begun = time.time()
     deadline = begun + seconds if seconds else None
-    while deadline and len(shards(data)) < FEWEST and time.time() < begun + seconds / 4:
+    while len(shards(data)) < FEWEST and time.time() < begun + PATIENCE:
         time.sleep(0.2)
     feed = Feed(data, device)
     feed.look()

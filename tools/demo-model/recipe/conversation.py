@@ -48,8 +48,8 @@ def dialogue(src, count):
             open_notes.append(later)
         elif open_notes and src.chance(0.3):
             out.append(open_notes.pop(src.number(0, len(open_notes) - 1)))
-        elif src.chance(0.012):
-            out.append(talk.untold(src, taken))
+        elif src.chance(0.012) and (untold := talk.untold(src, taken)):
+            out.append(untold)
         else:
             out.extend(turns(src))
     out.extend(open_notes)

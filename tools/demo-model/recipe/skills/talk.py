@@ -170,8 +170,11 @@ _UNTOLD = {"name": "your name", "colour": "your favourite colour", "city": "wher
 
 
 def untold(src, told):
-    """A question for something that was never told."""
-    key = src.pick([key for key in _UNTOLD if key not in told])
+    """A question for something that was never told; `None` where everything was."""
+    left = [key for key in _UNTOLD if key not in told]
+    if not left:
+        return None
+    key = src.pick(left)
     asks = next(entry[3] for entry in _NOTES if entry[0] == key)
     asked = _recalled(src, key, asks, k="cat")
     return Turn(asked, f"You have not told me {_UNTOLD[key]} yet.", None, "The user has not told me this.", ("have not told me",), skill="memory")
