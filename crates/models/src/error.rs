@@ -1,6 +1,7 @@
 //! What can go wrong with a checkpoint: a list of findings, all of them at once.
 
 use std::{
+    borrow::Cow,
     fmt, io,
     path::{Path, PathBuf},
 };
@@ -68,12 +69,25 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.subject, self.message)?;
+        write!(f, "{}: {}", printable(&self.subject), printable(&self.message))?;
         if !self.hint.is_empty() {
             write!(f, " ({})", self.hint)?;
         }
         Ok(())
     }
+}
+
+/// Names out of a file with their control characters escaped: a terminal must not obey them.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_safe = |c: char| !c.is_control() || c == '\n';
+    if text.chars().all(is_safe) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().map(|c| match is_safe(c) {
+        true => c.to_string(),
+        false => c.escape_default().to_string(),
+    });
+    Cow::Owned(escaped.collect())
 }
 
 /// Why something of a checkpoint could not be used.
@@ -171,6 +185,12 @@ impl<'a> IntoIterator for &'a Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_name() {
+        let finding = Finding::error("a\u{1b}[2Jb", "is\rgone\nand more");
+        assert_eq!(finding.to_string(), "a\\u{1b}[2Jb: is\\rgone\nand more");
+    }
 
     #[test]
     fn an_error_lists_every_finding_with_its_hint() {

@@ -20,6 +20,8 @@ mod plan;
 mod qwen2;
 mod qwen3;
 
+use serde_json::Value;
+
 use self::decoder::Decoder;
 use crate::{
     config::{Config, Keys},
@@ -92,6 +94,7 @@ impl Family {
 
     /// The family of `config`: by its architecture, or by its model type where it names none.
     pub fn of(config: &Config) -> Result<&'static Family, Error> {
+        check_names(config)?;
         let model_type = config.model_type();
         let found = match config.architecture() {
             Some(name) => FAMILIES.iter().find(|family| family.architectures.contains(&name)),
@@ -144,6 +147,25 @@ impl Family {
         semantic.head.tied = keys.flag("tie_word_embeddings", semantic.head.tied);
         Some(semantic)
     }
+}
+
+/// What names the family has to be what it is read as: a name that is passed over would let another decide.
+fn check_names(config: &Config) -> Result<(), Error> {
+    let is_list = |value: &Value| {
+        value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
+    };
+    let fits: [(&str, &str, &dyn Fn(&Value) -> bool); 2] = [
+        ("architectures", "a list of names", &is_list),
+        ("model_type", "a name", &Value::is_string),
+    ];
+    let mut findings = Findings::default();
+    for (key, wanted, fits) in fits {
+        let value = config.root().get(key).filter(|value| !value.is_null());
+        if let Some(value) = value.filter(|value| !fits(value)) {
+            findings.push(Finding::error(key, format!("is {value}, wanted {wanted}")));
+        }
+    }
+    findings.into_result().map(|_| ())
 }
 
 /// The finding that no family is known for `config`.

@@ -145,6 +145,28 @@ impl GenerationDefaults {
         defaults.findings = reader.findings.into_result()?;
         Ok(defaults)
     }
+
+    /// Without the tokens that a vocabulary of `rows` does not have: the model can never draw them. Findings tell of each key.
+    pub fn within(mut self, rows: usize) -> GenerationDefaults {
+        let lists = [
+            ("eos_token_id", &mut self.eos_token_ids),
+            ("suppress_tokens", &mut self.suppressed_token_ids),
+        ];
+        for (name, tokens) in lists {
+            let (known, beyond): (Vec<TokenId>, Vec<TokenId>) =
+                tokens.iter().partition(|token| (token.0 as usize) < rows);
+            if let [first, ..] = beyond[..] {
+                let all = if beyond.len() > 1 { " and others" } else { "" };
+                let message = format!(
+                    "{name}: token {}{all} is beyond the vocabulary of {rows}, passed over",
+                    first.0
+                );
+                self.findings.push(Finding::warning(FILE, message));
+            }
+            *tokens = known;
+        }
+        self
+    }
 }
 
 /// Reads values of the file; what makes no sense becomes a finding.
@@ -274,6 +296,21 @@ mod tests {
         assert_eq!(defaults.suppressed_token_ids, [TokenId(1), TokenId(7)]);
         assert_eq!(defaults.findings.len(), 1);
         assert!(defaults.findings[0].message.contains("bad_words_ids"));
+    }
+
+    #[test]
+    fn tokens_beyond_the_vocabulary_are_passed_over_and_told() {
+        let file = json!({"eos_token_id": [5, 600, 700], "suppress_tokens": [1]});
+        let defaults = read(file, json!({})).unwrap().within(512);
+        assert_eq!(defaults.eos_token_ids, [TokenId(5)]);
+        assert_eq!(defaults.suppressed_token_ids, [TokenId(1)]);
+        let told: Vec<String> = defaults.findings.iter().map(Finding::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "generation_config.json: eos_token_id: token 600 and others is beyond the vocabulary of 512, passed over"
+            ]
+        );
     }
 
     #[test]

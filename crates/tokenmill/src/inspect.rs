@@ -257,8 +257,10 @@ fn file_summary(layout: &ModelLayout, survey: &Survey, findings: &mut Vec<Findin
             None
         })
     });
-    if let Err(error) = GenerationDefaults::from_dir(&layout.root) {
-        absorb("generation_config.json", error.into());
+    let rows = survey.metadata.as_ref().and_then(|metadata| metadata.vocab_size);
+    match GenerationDefaults::from_dir(&layout.root) {
+        Ok(defaults) => findings.extend(defaults.within(rows.unwrap_or(usize::MAX)).findings),
+        Err(error) => absorb("generation_config.json", error.into()),
     }
     findings.extend(tokenizer.as_ref().and_then(|tokenizer| strange_tokens(tokenizer, survey)));
     FileSummary {

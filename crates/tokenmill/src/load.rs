@@ -92,6 +92,10 @@ pub(crate) fn load(
     let mut settings = vec![device];
     settings.extend(loaded.settings());
     warn_of_strange_tokens(manifest, files.tokenizer.as_ref(), info.vocab_size);
+    let defaults = files.defaults.within(info.vocab_size);
+    for finding in &defaults.findings {
+        tracing::warn!(model = manifest.id.0.as_str(), "{finding}");
+    }
     Ok(Model::new(ModelParts {
         id: manifest.id.clone(),
         path: checkpoint.layout.root,
@@ -101,7 +105,7 @@ pub(crate) fn load(
         tokenizer: files.tokenizer,
         template: files.template,
         dialect: files.dialect,
-        defaults: files.defaults,
+        defaults,
         engine,
     }))
 }

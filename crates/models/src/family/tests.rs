@@ -590,6 +590,14 @@ fn architecture_and_model_type_must_agree() {
 }
 
 #[test]
+fn names_of_another_type_are_not_passed_over() {
+    let text = refusal("llama", json!({"architectures": {"a": 1}, "model_type": 7}));
+    assert!(text.contains("architectures: is {\"a\":1}, wanted a list of names"), "{text}");
+    assert!(text.contains("model_type: is 7, wanted a name"), "{text}");
+    assert!(read_config(with("llama", json!({"architectures": []}))).is_ok());
+}
+
+#[test]
 fn every_family_says_who_it_is_for_and_no_architecture_is_claimed_twice() {
     let mut seen = std::collections::HashSet::new();
     for family in FAMILIES {
