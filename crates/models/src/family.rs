@@ -151,9 +151,8 @@ impl Family {
 
 /// What names the family has to be what it is read as: a name that is passed over would let another decide.
 fn check_names(config: &Config) -> Result<(), Error> {
-    let is_list = |value: &Value| {
-        value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
-    };
+    let is_list =
+        |value: &Value| value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
     let fits: [(&str, &str, &dyn Fn(&Value) -> bool); 2] = [
         ("architectures", "a list of names", &is_list),
         ("model_type", "a name", &Value::is_string),

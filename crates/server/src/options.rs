@@ -106,7 +106,9 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
     };
     ModelOptions {
         max_sequence_tokens: count("max-model-len"),
-        max_step_sequences: count("max-num-seqs"),
+        // What nobody asked for gives way to fewer token rows.
+        max_step_sequences: count("max-num-seqs")
+            .filter(|_| settings.get("max-num-seqs").source != Source::Default),
         max_step_tokens: count("max-num-batched-tokens"),
         kv_memory: settings.bytes("kv-memory"),
         memory_fraction: settings.part("memory-fraction"),
@@ -232,7 +234,16 @@ mod tests {
     fn defaults_of_the_table_are_those_of_the_library() {
         let built_in = ModelOptions::default().with_defaults();
         let table = model_options(&resolve(&[]));
-        assert_eq!(ModelOptions { provenance: Default::default(), ..table }, built_in);
+        let table = ModelOptions { provenance: Default::default(), ..table };
+        assert_eq!(table.with_defaults(), built_in);
+    }
+
+    #[test]
+    fn sequences_that_nobody_asked_for_give_way_to_few_token_rows() {
+        let few = resolve(&[("max-num-batched-tokens", "4")]);
+        assert!(model_options(&few).validate().is_ok());
+        let asked = resolve(&[("max-num-batched-tokens", "4"), ("max-num-seqs", "64")]);
+        assert!(model_options(&asked).validate().is_err());
     }
 
     #[test]

@@ -97,19 +97,20 @@ pub async fn serve(
     Ok(serving.await)
 }
 
-/// SIGTERM and SIGINT, as they come.
+/// SIGTERM, SIGINT and SIGHUP (a terminal that closes), as they come.
 pub fn termination_signals() -> std::io::Result<impl Stream<Item = ()> + Send + Unpin> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let either = futures::stream::poll_fn(move |context| {
-        if terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready() {
-            std::task::Poll::Ready(Some(()))
-        } else {
-            std::task::Poll::Pending
+    let mut hangup = signal(SignalKind::hangup())?;
+    let any = futures::stream::poll_fn(move |context| {
+        let mut signals = [&mut terminate, &mut interrupt, &mut hangup].into_iter();
+        match signals.any(|signal| signal.poll_recv(context).is_ready()) {
+            true => std::task::Poll::Ready(Some(())),
+            false => std::task::Poll::Pending,
         }
     });
-    Ok(either)
+    Ok(any)
 }
 
 impl Server {
@@ -121,6 +122,15 @@ impl Server {
                 "--cors-origin {strange:?} is no origin: write it as browsers do (https://host or https://host:port, in \
                  lower case, nothing behind), or * for all"
             )));
+        }
+        // Those of a header are the only ones that a client can present.
+        let is_key =
+            |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !options.api_keys.iter().all(is_key) {
+            return Err(ServeError::Options(
+                "--api-key takes visible ASCII characters without spaces: no client could present another key"
+                    .to_owned(),
+            ));
         }
         let address = format!("{}:{}", bracketed(&options.host), options.port);
         let bound = async {
@@ -160,6 +170,7 @@ impl Server {
             _ = signals.next() => None,
             lost = loss(&self.state) => Some(lost),
         };
+        while guests.try_join_next().is_some() {}
         tracing::info!(connections = guests.len(), "draining");
         self.state.drain();
         drain.send_replace(true);

@@ -216,6 +216,18 @@ fn an_origin_that_no_browser_sends_stops_the_start() {
 }
 
 #[test]
+fn a_key_that_no_header_can_carry_stops_the_start() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for key in ["schlüssel", "two words", ""] {
+        let options =
+            ServerOptions { port: 0, api_keys: vec![key.to_owned()], ..ServerOptions::default() };
+        let error = runtime.block_on(server::Server::bind(options)).unwrap_err();
+        assert!(error.to_string().contains("--api-key"), "{error}");
+        assert!(!error.to_string().contains("schl"), "a key is no matter for a log: {error}");
+    }
+}
+
+#[test]
 fn other_origins_are_kept_out_unless_named() {
     let preflight = |house: &House, origin: &str| {
         let headers = [
