@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the operations' case tables and two whole models under compute-sanitizer: sanitize.sh memcheck|racecheck|initcheck [LAUNCHES]
+# Runs the operations' case tables and two whole models under compute-sanitizer: sanitize.sh memcheck|racecheck [LAUNCHES]
 # Only the first LAUNCHES kernels of each group are checked (100 unless told otherwise): a checked one is a hundred times as slow.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-tool=${1:?memcheck, racecheck or initcheck}
+tool=${1:?memcheck or racecheck}
 launches=${2:-100}
 export REQUIRE_KERNELS=1 REQUIRE_GPU=1
 cargo test --locked -p cuda --no-run --quiet || exit 1
@@ -18,7 +18,7 @@ group() {
   local status=$?
   echo "$name: $(grep -cE '^test .* ok$' <<< "$out") tests ok, $(grep -oE 'ERROR SUMMARY: .*|RACECHECK SUMMARY: .*' <<< "$out" | tail -n 1)"
   if [ $status -ne 0 ]; then
-    grep -E 'Invalid|Race reported|hazard|Uninitialized|FAILED' <<< "$out" | sort | uniq -c | head -n 10
+    grep -E 'Invalid|Race reported|hazard|Internal Sanitizer|FAILED' <<< "$out" | sort | uniq -c | head -n 10
     failed=1
   fi
 }
