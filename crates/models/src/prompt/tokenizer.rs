@@ -92,6 +92,7 @@ impl Tokenizer {
         let mut library = Library::from_bytes(content).map_err(failed)?;
         library.with_padding(None);
         library.with_truncation(None).map_err(failed)?;
+        check_ids(content, &library)?;
         let named = named_tokens(config);
         complete(&mut library, config, &named);
         let vocab = library.get_vocab(true);
@@ -308,6 +309,7 @@ struct Preview<'a> {
 struct Spelled<'a> {
     #[serde(borrow)]
     content: Cow<'a, str>,
+    id: Option<u32>,
 }
 
 /// No added token is longer than [`MAX_SPELLING`], be it of `tokenizer.json` or of the configuration beside it.
@@ -328,6 +330,24 @@ fn check_spellings(content: &[u8], config: &Map<String, Value>) -> Result<(), Pr
         }
         None => Ok(()),
     }
+}
+
+/// Every added token has the id that the file gives it. The library numbers those that do not fit its vocabulary anew, and the
+/// model would read other tokens than the file means.
+fn check_ids(content: &[u8], library: &Library) -> Result<(), PromptError> {
+    let preview = serde_json::from_slice::<Preview<'_>>(content).ok();
+    let moved = preview.iter().flat_map(|file| &file.added_tokens).find_map(|token| {
+        let given = token.id?;
+        let id = library.token_to_id(&token.content);
+        (id != Some(given)).then_some((token, given, id))
+    });
+    let Some((token, given, id)) = moved else { return Ok(()) };
+    let place = id.map_or("no place".to_owned(), |id| format!("id {id}"));
+    Err(PromptError::Tokenizer(format!(
+        "the added token {:?} has id {given}, but {place} in the vocabulary that the file describes: another entry takes its \
+         place, or ids are left out",
+        token.content
+    )))
 }
 
 /// Every spelling in `value` that has no name: strings in lists, and objects with `content` in lists and objects.

@@ -22,6 +22,20 @@ fn load(root: &Value) -> Result<Tokenizer, PromptError> {
     Tokenizer::new(root.to_string().as_bytes(), &Map::new())
 }
 
+#[test]
+fn an_added_token_that_another_entry_moves_is_refused() {
+    let mut taken = content("qwen3");
+    taken["model"]["vocab"]["zz"] = json!(600);
+    let mut far = content("qwen3");
+    let last = far["added_tokens"].as_array().unwrap().len() - 1;
+    far["added_tokens"][last]["id"] = json!(9999);
+    for root in [taken, far] {
+        let text = load(&root).map(drop).unwrap_err().to_string();
+        assert!(text.contains("the added token \"<"), "{text}");
+    }
+    load(&content("qwen3")).unwrap();
+}
+
 /// Everything that is asked of a tokenizer, with `text` and with ids within and beyond its vocabulary.
 fn exercise(tokenizer: &Tokenizer, text: &str, ids: &[u16]) {
     let vocabulary = tokenizer.vocab_size();
