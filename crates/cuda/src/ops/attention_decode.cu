@@ -10,9 +10,12 @@
 //           consecutive slots; counters [slots, units]: zero before and after. unit = (kv head, tile of 16 rows), R = rows
 // fused     (attention_decode_fused_*): q is the projection [rows, (H + 2 Hk) * D] with biases added; queries are normed and
 //           rotated here, and the stretch that ends a sequence norms, rotates and appends its key and value (qkv_prepare.cu)
-// mapping   4 warps; a warp takes every fourth block of 16 tokens and requests K, V, K, V .. through its own ring of `stages`
-//           granules of 16 rows (cp.async, padded rows: no bank conflicts), so the loop has no block-wide barrier; the warps'
-//           (max, sum, acc) meet in shared memory, the stretches' in device memory: the last to arrive merges, in order
+// mapping   4 warps; a warp takes every fourth block of 16 tokens (pair of blocks, where they are small) and requests
+//           K, V, K, V .. granule by granule through a ring of its own (cp.async, padded rows: no bank conflicts), so the loop
+//           has no block-wide barrier; the warps'
+//           (max, sum, acc) meet in shared memory, the stretches' in device memory, where the last to arrive merges, in order;
+//           or, where a cluster has a sequence to itself (`together`), in its blocks' shared memory: each block is sent, and
+//           merges, its share of the columns
 // overlap   tokens before this step's own are requested before the wait for the previous kernel: nothing in a step writes
 //           them (block copies precede the step's first kernel, which waits for all before it)
 // numerics  bf16 (e4m3: f16, queries scaled by a power of two) products, float32 sums, probabilities rounded for the second
@@ -26,12 +29,21 @@
 constexpr int WARPS = 4;
 constexpr int THREADS = 32 * WARPS;
 constexpr int ROWS = 16;
+constexpr int MAX_CLUSTER = 8;
 constexpr float LOG2E = 1.4426950408889634f;
+
+// For the rings of a block of threads: as much on its way as streaming wants, and room beside it for a block of the next
+// kernel. Devices with less shared memory make do with less.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr int RING_BYTES = 56 << 10;
+#else
+constexpr int RING_BYTES = 48 << 10;
+#endif
 
 // A stretch of one sequence's blocks.
 struct __align__(16) Item {
     uint32_t query_row;    // of q and out, of the sequence's first query token
-    uint32_t counts;       // queries | split << 8 | splits << 20
+    uint32_t counts;       // queries | split << 8 | splits << 20 | together << 31
     int position;          // of the first query token, which is also its index in the sequence
     uint32_t first_block;  // logical
     uint32_t blocks;
@@ -41,7 +53,9 @@ struct __align__(16) Item {
 
     __device__ int queries() const { return counts & 0xff; }
     __device__ int split() const { return counts >> 8 & 0xfff; }
-    __device__ int splits() const { return counts >> 20; }
+    __device__ int splits() const { return counts >> 20 & 0x7ff; }
+    // The splits are the first blocks of one cluster, in order, and this is their only item.
+    __device__ bool together() const { return counts >> 31; }
 };
 static_assert(sizeof(Item) == 32, "mirrored in attention_decode.rs");
 
@@ -72,20 +86,27 @@ struct AttentionDecodeParams {
     uint32_t head_dim;
     uint32_t half;
     uint32_t unit_rows;  // R
-    uint32_t stages;
     uint32_t lane_bits;
+    uint32_t cluster;  // blocks along x in a cluster; 1: none
     uint32_t padding;
 };
 static_assert(sizeof(AttentionDecodeParams) == 168, "mirrored in attention_decode.rs");
 
-// Sizes in bytes for heads of up to DP elements. Rows are an odd number of 16 bytes apart: eight of them touch all banks.
+// Sizes in bytes for heads of up to DP elements; mirrored in attention_decode.rs. Rows are an odd number of 16 bytes apart:
+// eight of them touch all banks.
 template <class Cache, int DP>
 struct Sizes {
     static constexpr int pitch(int bytes) { return (bytes / 16 | 1) * 16; }
     static constexpr int PITCH = pitch(DP * Cache::BYTES);
-    static constexpr int GRANULE = BLOCK_TOKENS * PITCH;
     static constexpr int Q_PITCH = pitch(DP * 2);
     static constexpr int ACC_PITCH = DP + 8;  // floats
+    // A granule is the keys, or the values, of a block; of two where one is so small that a warp would wait more than compute.
+    static constexpr int BLOCKS = PITCH <= 160 ? 2 : 1;
+    static constexpr int KEYS = BLOCKS * BLOCK_TOKENS;
+    static constexpr int GRANULE = KEYS * PITCH;
+    static constexpr int FIT = RING_BYTES / (WARPS * GRANULE);
+    static constexpr int STAGES = FIT < 2 ? 2 : FIT > 8 ? 8 : FIT;
+    static constexpr int RING = STAGES * GRANULE;
 };
 
 // Where things lie in shared memory. Mirrored in attention_decode.rs.
@@ -100,37 +121,31 @@ struct Layout {
     float2* turns;
     float* weights;
     char* fresh;  // the new key, then the new value, PITCH bytes each
+    // of clusters: what its blocks send
+    uint64_t* barrier;
+    float2* peer_ml;   // [split][ROWS]
+    float4* peer_acc;  // [split][its tasks]
 
-    __device__ Layout(char* shared, int stages, int rows) {
+    __device__ Layout(char* shared, int rows, bool fused) {
         using S = Sizes<Cache, DP>;
         ring = shared;
-        q = ring + WARPS * stages * S::GRANULE;
+        q = ring + WARPS * S::RING;
         q_scale = reinterpret_cast<float*>(q + ROWS * S::Q_PITCH);
         ml = reinterpret_cast<float2*>(q_scale + ROWS);
         flag = reinterpret_cast<uint32_t*>(ml + WARPS * ROWS);
         acc = reinterpret_cast<float*>(flag + 4);
-        turns = reinterpret_cast<float2*>(acc + WARPS * rows * S::ACC_PITCH);
+        char* end = reinterpret_cast<char*>(acc + WARPS * rows * S::ACC_PITCH);
+        turns = reinterpret_cast<float2*>(end);
         weights = reinterpret_cast<float*>(turns + DP / 2);
         fresh = reinterpret_cast<char*>(weights + 2 * DP);
+        barrier = reinterpret_cast<uint64_t*>(fused ? fresh + 2 * S::PITCH : end);
+        peer_ml = reinterpret_cast<float2*>(barrier + 2);
+        peer_acc = reinterpret_cast<float4*>(peer_ml + MAX_CLUSTER * ROWS);
     }
 };
 
 __device__ __forceinline__ void cp_async_8(uint32_t shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared), "l"(global) : "memory");
-}
-
-// All but the newest `stages - 1` groups of this thread have arrived.
-__device__ __forceinline__ void ring_wait(int stages) {
-    switch (stages) {
-        case 2: cp_async_wait<1>(); break;
-        case 3: cp_async_wait<2>(); break;
-        case 4: cp_async_wait<3>(); break;
-        case 5: cp_async_wait<4>(); break;
-        case 6: cp_async_wait<5>(); break;
-        case 7: cp_async_wait<6>(); break;
-        case 8: cp_async_wait<7>(); break;
-        default: cp_async_wait<0>(); break;
-    }
 }
 
 // d[16x8] += a[16x16] * b[16x8] in f16, f32 accumulation.
@@ -185,22 +200,24 @@ struct Loader {
     const char* arena;  // at the kv head
     int64_t half_stride;  // bytes from a block's keys to its values
     uint32_t ring;
-    int stages, dim, warp, lane;
+    int dim, warp, lane;
     // of the item
     const int* table;
-    int blocks, tiles, requested;
+    int blocks, granules, requested;  // granules of keys, as many of values
     int slot;  // where the next granule goes
     int base, entries, coming;
 
-    __device__ int entry(int tile) const {
-        int block = warp + WARPS * tile;
-        return block < blocks ? table[block] : 0;
+    // The table's entry of block `i % BLOCKS` of this warp's granule `i / BLOCKS`.
+    __device__ int entry(int i) const {
+        int block = (warp + WARPS * (i / S::BLOCKS)) * S::BLOCKS + i % S::BLOCKS;
+        return block < blocks ? table[block] : -1;
     }
 
     __device__ void start(const Item& item) {
         table = tables + item.table_at;
         blocks = item.blocks;
-        tiles = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
+        int all = (blocks + S::BLOCKS - 1) / S::BLOCKS;
+        granules = all > warp ? (all - warp + WARPS - 1) / WARPS : 0;
         requested = 0;
         slot = 0;
         base = 0;
@@ -208,23 +225,27 @@ struct Loader {
         coming = entry(32 + lane);
     }
 
-    // The logical block, counted from the item's first, of the next granule.
-    __device__ int next_block() const { return warp + WARPS * (requested >> 1); }
+    // The blocks of the next granule end here, counted from the item's first.
+    __device__ int next_end() const { return (warp + WARPS * (requested >> 1) + 1) * S::BLOCKS; }
 
     __device__ void request() {
-        int tile = requested >> 1;
-        if (tile < tiles) {
-            if (tile == base + 32) {
+        int i = (requested >> 1) * S::BLOCKS;
+        if ((requested >> 1) < granules) {
+            if (i == base + 32) {
                 base += 32;
                 entries = coming;
                 coming = entry(base + 32 + lane);
             }
-            int64_t block = __shfl_sync(0xffffffffu, entries, tile - base);
-            copy(ring + slot * S::GRANULE, arena + (block * 2 + (requested & 1)) * half_stride);
+#pragma unroll
+            for (int b = 0; b < S::BLOCKS; ++b) {
+                int64_t block = __shfl_sync(0xffffffffu, entries, i + b - base);
+                uint32_t to = ring + slot * S::GRANULE + b * BLOCK_TOKENS * S::PITCH;
+                if (b == 0 || block >= 0) copy(to, arena + (block * 2 + (requested & 1)) * half_stride);
+            }
         }
         cp_async_commit();
         ++requested;
-        slot = slot + 1 == stages ? 0 : slot + 1;
+        slot = slot + 1 == S::STAGES ? 0 : slot + 1;
     }
 
     __device__ void copy(uint32_t to, const char* from) const {
@@ -256,6 +277,7 @@ template <class Cache, int DP, bool EXACT>
 struct Pass {
     using S = Sizes<Cache, DP>;
     static constexpr bool HELD = DP <= 128;  // queries in registers
+    static constexpr int TILES = S::KEYS / 8;
     uint32_t q[HELD ? DP / 16 : 1][4];
     uint32_t q_at;
     float acc[DP / 8][4];
@@ -291,10 +313,11 @@ struct Pass {
     }
 
     // s[n][c] = row g + 8 * (c / 2) times key 8n + 2t + c % 2 of the granule at `keys`.
-    __device__ void scores(float (&s)[2][4], uint32_t keys, int lane) const {
-        float odd[2][4];
+    __device__ void scores(float (&s)[TILES][4], uint32_t keys, int lane) const {
+        // Two sums each, of even and of odd steps: half as long a chain of products.
+        float odd[TILES][4];
 #pragma unroll
-        for (int n = 0; n < 2; ++n)
+        for (int n = 0; n < TILES; ++n)
 #pragma unroll
             for (int c = 0; c < 4; ++c) s[n][c] = odd[n][c] = 0.0f;
         uint32_t at = Cache::BYTES == 2
@@ -303,7 +326,7 @@ struct Pass {
 #pragma unroll
         for (int step = 0; step < DP / 16; ++step) {
             if (!EXACT && step * 16 >= dim) break;
-            float(&to)[2][4] = step & 1 ? odd : s;
+            float(&to)[TILES][4] = step & 1 ? odd : s;
             uint32_t a[4];
             if constexpr (HELD) {
 #pragma unroll
@@ -311,29 +334,35 @@ struct Pass {
             } else {
                 load_q(a, step);
             }
-            if constexpr (Cache::BYTES == 2) {
-                uint32_t k[4];
-                ldmatrix_x4(k, at + step * 32);
-                mma_16816(to[0], a, k[0], k[1]);
-                mma_16816(to[1], a, k[2], k[3]);
-            } else {
-                uint32_t k0 = load_shared(at + step * 16), k1 = load_shared(at + 8 * S::PITCH + step * 16);
-                mma_16816_f16(to[0], a, widen_fp8(k0), widen_fp8(k0 >> 16));
-                mma_16816_f16(to[1], a, widen_fp8(k1), widen_fp8(k1 >> 16));
+#pragma unroll
+            for (int n = 0; n < TILES; n += 2) {
+                if constexpr (Cache::BYTES == 2) {
+                    uint32_t k[4];
+                    ldmatrix_x4(k, at + n * 8 * S::PITCH + step * 32);
+                    mma_16816(to[n], a, k[0], k[1]);
+                    mma_16816(to[n + 1], a, k[2], k[3]);
+                } else {
+                    uint32_t k0 = load_shared(at + n * 8 * S::PITCH + step * 16);
+                    uint32_t k1 = load_shared(at + (n + 1) * 8 * S::PITCH + step * 16);
+                    mma_16816_f16(to[n], a, widen_fp8(k0), widen_fp8(k0 >> 16));
+                    mma_16816_f16(to[n + 1], a, widen_fp8(k1), widen_fp8(k1 >> 16));
+                }
             }
         }
 #pragma unroll
-        for (int n = 0; n < 2; ++n)
+        for (int n = 0; n < TILES; ++n)
 #pragma unroll
-            for (int c = 0; c < 4; ++c) s[n][c] += odd[n][c];
+            for (int c = 0; c < 4; ++c) s[n][c] = (s[n][c] + odd[n][c]) * scale[c / 2];
     }
 
     // Scores (in units of log2) to probabilities relative to the running maximum; rescales what was summed before.
-    __device__ void soften(float (&s)[2][4]) {
+    __device__ void soften(float (&s)[TILES][4]) {
         float shrink[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
+            float high = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
+#pragma unroll
+            for (int n = 1; n < TILES; ++n) high = fmaxf(high, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
             high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
             high = fmaxf(m[h], fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2)));
             float base = high == -INFINITY ? 0.0f : high;
@@ -341,7 +370,7 @@ struct Pass {
             m[h] = high;
             float sum = 0.0f;
 #pragma unroll
-            for (int n = 0; n < 2; ++n)
+            for (int n = 0; n < TILES; ++n)
 #pragma unroll
                 for (int c = 2 * h; c < 2 * h + 2; ++c) {
                     s[n][c] = exp2_fast(s[n][c] - base);
@@ -359,11 +388,16 @@ struct Pass {
 
     // acc += p * v over the granule at `values`.
     // bf16: acc[i][c] is column 8i + 2t + c % 2; e4m3: column 32 (i / 4) + 8t + 4 (c % 2) + i % 4.
-    __device__ void mix(const float (&s)[2][4], uint32_t values, int lane) {
+    __device__ void mix(const float (&s)[TILES][4], uint32_t values, int lane) {
+#pragma unroll
+        for (int n = 0; n < TILES; n += 2) mix_block(s[n], s[n + 1], values + n * 8 * S::PITCH, lane);
+    }
+
+    __device__ void mix_block(const float (&low)[4], const float (&high)[4], uint32_t values, int lane) {
         uint32_t p[4];
         if constexpr (Cache::BYTES == 2) {
-            p[0] = pack_bf16(s[0][0], s[0][1]), p[1] = pack_bf16(s[0][2], s[0][3]);
-            p[2] = pack_bf16(s[1][0], s[1][1]), p[3] = pack_bf16(s[1][2], s[1][3]);
+            p[0] = pack_bf16(low[0], low[1]), p[1] = pack_bf16(low[2], low[3]);
+            p[2] = pack_bf16(high[0], high[1]), p[3] = pack_bf16(high[2], high[3]);
             uint32_t at = values + (lane & 15) * S::PITCH + (lane >> 4) * 16;
 #pragma unroll
             for (int i = 0; i < DP / 16; ++i) {
@@ -374,8 +408,8 @@ struct Pass {
                 mma_16816(acc[2 * i + 1], p, v[2], v[3]);
             }
         } else {
-            p[0] = pack_f16(s[0][0], s[0][1]), p[1] = pack_f16(s[0][2], s[0][3]);
-            p[2] = pack_f16(s[1][0], s[1][1]), p[3] = pack_f16(s[1][2], s[1][3]);
+            p[0] = pack_f16(low[0], low[1]), p[1] = pack_f16(low[2], low[3]);
+            p[2] = pack_f16(high[0], high[1]), p[3] = pack_f16(high[2], high[3]);
             uint32_t at = values + (lane & 3) * 2 * S::PITCH + (lane / 4) * 4;
 #pragma unroll
             for (int i = 0; i < DP / 32; ++i) {
@@ -424,7 +458,10 @@ __device__ __forceinline__ void add_scaled(float4& sum, float by, const float4& 
     sum.x = fmaf(by, x.x, sum.x), sum.y = fmaf(by, x.y, sum.y), sum.z = fmaf(by, x.z, sum.z), sum.w = fmaf(by, x.w, sum.w);
 }
 
-// A row's state from several parts: parts come in ascending order, eight of them loaded at a time.
+// Parts that a thread has on their way at a time when it merges splits out of device memory.
+constexpr int LOADED = 12;
+
+// A row's state from several parts, in ascending order.
 struct Merge {
     float m = -INFINITY, l = 0.0f;
     float4 acc = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -448,7 +485,7 @@ struct Merge {
     }
 
     __device__ uint2 finish(float v_scale) const {
-        float by = v_scale / l;
+        float by = __fdividef(v_scale, l);
         return make_uint2(pack_bf16(acc.x * by, acc.y * by), pack_bf16(acc.z * by, acc.w * by));
     }
 };
@@ -458,31 +495,105 @@ struct Unit {
     int kv_head, tile, group, dim, index, count;
 };
 
+// The query token, counted from the item's first, of a tile's row.
+__device__ __forceinline__ int token_of_row(const Unit& unit, const Item& item, int row) {
+    return item.queries() == 1 ? 0 : (unit.tile * ROWS + row) / unit.group;
+}
+
 // Where a tile's row lies in q and out, in heads.
 __device__ __forceinline__ int64_t head_of_row(const AttentionDecodeParams& p, const Unit& unit, const Item& item, int row) {
-    int flat = unit.tile * ROWS + row;
-    int64_t token = static_cast<int64_t>(item.query_row) + flat / unit.group;
-    return token * p.heads + unit.kv_head * unit.group + flat % unit.group;
+    int flat = unit.tile * ROWS + row, token = token_of_row(unit, item, row);
+    return (static_cast<int64_t>(item.query_row) + token) * p.heads + unit.kv_head * unit.group + flat - token * unit.group;
+}
+
+// One thread's four columns of a row, merged over the warps.
+template <class Cache, int DP>
+__device__ __forceinline__ Merge merge_warps(const Layout<Cache, DP>& shared, int rows, int row, int column) {
+    float2 ml[WARPS];
+    float4 part[WARPS];
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+        ml[w] = shared.ml[w * ROWS + row];
+        part[w] = *reinterpret_cast<const float4*>(shared.acc + (w * rows + row) * Sizes<Cache, DP>::ACC_PITCH + column);
+    }
+    Merge merge;
+    merge.add(ml, part);
+    return merge;
+}
+
+#if TM_HOPPER
+// The address in block `rank` of the cluster of what lies at `address` here.
+__device__ __forceinline__ uint32_t map_shared(uint32_t address, uint32_t rank) {
+    uint32_t mapped;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+    return mapped;
+}
+
+// Stores to another block of the cluster, and reports the bytes to its barrier.
+__device__ __forceinline__ void send(uint32_t to, const float4& x, uint32_t barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void send(uint32_t to, const float2& x, uint32_t barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(x.x),
+                 "f"(x.y), "r"(barrier)
+                 : "memory");
+}
+#endif
+
+// Merges the results of a cluster's blocks, in the order of the splits (a power of two). Each block merges a share of the
+// columns: it is sent them, and all rows' maxima and sums, by every block, itself included.
+template <class Cache, int DP>
+__device__ __forceinline__ void finish_together(const AttentionDecodeParams& p, const Unit& unit, const Item& item, int rows,
+                                                const Layout<Cache, DP>& shared) {
+#if TM_HOPPER
+    int vectors = unit.dim / 4, splits = item.splits(), rank = item.split(), bits = __ffs(splits) - 1;
+    // Task i belongs to block i % splits, which is sent to it as its number i / splits.
+    int tasks = rows * vectors, share = (tasks + splits - 1) >> bits, mine = (tasks + splits - 1 - rank) >> bits;
+    uint32_t barrier = shared_address(shared.barrier);
+    if (threadIdx.x == 0) mbarrier_arrive_expect(barrier, splits * (mine * sizeof(float4) + rows * sizeof(float2)));
+    __syncwarp();
+    cluster_wait();  // every block has its barrier by now
+    for (int task = threadIdx.x; task < tasks; task += THREADS) {
+        int row = task / vectors, column = task % vectors * 4, owner = task & (splits - 1);
+        Merge merge = merge_warps(shared, rows, row, column);
+        uint32_t to = shared_address(shared.peer_acc + rank * share + (task >> bits));
+        send(map_shared(to, owner), merge.acc, map_shared(barrier, owner));
+        if (column > 0) continue;
+        to = shared_address(shared.peer_ml + rank * ROWS + row);
+        for (int peer = 0; peer < splits; ++peer)
+            send(map_shared(to, peer), make_float2(merge.m, merge.l), map_shared(barrier, peer));
+    }
+    mbarrier_wait(barrier, 0);
+    for (int at = threadIdx.x; at < mine; at += THREADS) {
+        int task = (at << bits) + rank, row = task / vectors, column = task % vectors * 4;
+        float2 ml[MAX_CLUSTER];
+        float4 part[MAX_CLUSTER];
+#pragma unroll
+        for (int i = 0; i < MAX_CLUSTER; ++i) {
+            bool there = i < splits;
+            ml[i] = there ? shared.peer_ml[i * ROWS + row] : make_float2(-INFINITY, 0.0f);
+            part[i] = there ? shared.peer_acc[i * share + at] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+        Merge merge;
+        merge.add(ml, part);
+        bf16* to = p.out + head_of_row(p, unit, item, row) * unit.dim + column;
+        *reinterpret_cast<uint2*>(to) = merge.finish(p.v_scale);
+    }
+#endif
 }
 
 // Merges the warps' results; a sequence in several stretches goes through device memory.
 template <class Cache, int DP>
 __device__ __forceinline__ void finish(const AttentionDecodeParams& p, const Unit& unit, const Item& item, int rows,
                                        const Layout<Cache, DP>& shared) {
-    constexpr int PITCH = Sizes<Cache, DP>::ACC_PITCH;
     int vectors = unit.dim / 4, splits = item.splits();
     int64_t line = ((static_cast<int64_t>(item.partial) + item.split()) * unit.count + unit.index) * p.unit_rows;
     for (int task = threadIdx.x; task < rows * vectors; task += THREADS) {
         int row = task / vectors, column = task % vectors * 4;
-        float2 ml[WARPS];
-        float4 part[WARPS];
-#pragma unroll
-        for (int w = 0; w < WARPS; ++w) {
-            ml[w] = shared.ml[w * ROWS + row];
-            part[w] = *reinterpret_cast<const float4*>(shared.acc + (w * rows + row) * PITCH + column);
-        }
-        Merge merge;
-        merge.add(ml, part);
+        Merge merge = merge_warps(shared, rows, row, column);
         if (splits == 1) {
             bf16* to = p.out + head_of_row(p, unit, item, row) * unit.dim + column;
             *reinterpret_cast<uint2*>(to) = merge.finish(p.v_scale);
@@ -510,11 +621,11 @@ __device__ __forceinline__ void finish(const AttentionDecodeParams& p, const Uni
     for (int task = threadIdx.x; task < rows * vectors; task += THREADS) {
         int row = task / vectors, column = task % vectors * 4;
         Merge merge;
-        for (int from = 0; from < splits; from += 8) {
-            float2 ml[8];
-            float4 part[8];
+        for (int from = 0; from < splits; from += LOADED) {
+            float2 ml[LOADED];
+            float4 part[LOADED];
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < LOADED; ++i) {
                 bool there = from + i < splits;
                 int64_t at = first + (from + i) * stride + row;
                 ml[i] = there ? __ldcg(p.partial_ml + at) : make_float2(-INFINITY, 0.0f);
@@ -607,73 +718,88 @@ __device__ __forceinline__ void stage_projection(const AttentionDecodeParams& p,
     }
 }
 
-// The keys that an item's rows see: row 0 sees from ..= position; a row of a later token sees as many more at both ends.
+// The keys that an item's rows see: row 0 sees from ..= position; a row of a later token sees as many more at both ends. No
+// row sees beyond the item's own blocks.
 struct Sight {
-    int position, last, window;
+    int position, last, end, window;
 
     __device__ Sight(const Item& item, uint32_t window)
-        : position(item.position), last(item.position + item.queries() - 1), window(window) {}
+        : position(item.position),
+          last(item.position + item.queries() - 1),
+          end((item.first_block + item.blocks) * BLOCK_TOKENS),
+          window(window) {}
     __device__ int from(int at) const { return window == 0 ? 0 : max(0, at - window + 1); }
-    // Whether some row does not see some of the 16 keys from `key` on.
-    __device__ bool ragged(int key) const { return key < from(last) || key + BLOCK_TOKENS - 1 > position; }
-    __device__ bool hidden(int key) const { return key < from(position) || key > last; }
+    __device__ int to(int at) const { return min(at, end - 1); }
+    // Whether some row does not see some of the `keys` keys from `key` on.
+    __device__ bool ragged(int key, int keys) const { return key < from(last) || key + keys - 1 > to(position); }
+    __device__ bool hidden(int key) const { return key < from(position) || key > to(last); }
 };
 
 // One warp's share of an item.
 template <class Cache, int DP, bool EXACT, bool FUSED>
 __device__ __forceinline__ void walk(const AttentionDecodeParams& p, const Unit& unit, const Item& item, char* ring,
                                      const char* fresh, Loader<Cache, DP, EXACT>& loader, Pass<Cache, DP, EXACT>& pass) {
-    constexpr int PITCH = Sizes<Cache, DP>::PITCH, GRANULE = Sizes<Cache, DP>::GRANULE;
+    using S = Sizes<Cache, DP>;
+    constexpr int TILES = S::KEYS / 8;
     Sight sight(item, p.window);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int seen[2];  // position of each of the thread's rows
+    int from[2], to[2];  // the keys that the thread's rows see
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
-        seen[h] = min(item.position + (unit.tile * ROWS + lane / 4 + 8 * h) / unit.group, sight.last);
+    for (int h = 0; h < 2; ++h) {
+        int at = min(item.position + token_of_row(unit, item, lane / 4 + 8 * h), sight.last);
+        from[h] = sight.from(at), to[h] = sight.to(at);
+    }
     int slot = 0;
-    auto next_slot = [&] { slot = slot + 1 == loader.stages ? 0 : slot + 1; };
-    for (int i = 0; i < loader.tiles; ++i) {
-        int key = (item.first_block + warp + WARPS * i) * BLOCK_TOKENS;
-        bool ragged = sight.ragged(key);
-        bool appended = FUSED && static_cast<uint32_t>(item.position - key) < BLOCK_TOKENS;
-        ring_wait(loader.stages);
+    auto next_slot = [&] { slot = slot + 1 == S::STAGES ? 0 : slot + 1; };
+    for (int i = 0; i < loader.granules; ++i) {
+        int key = item.first_block * BLOCK_TOKENS + (warp + WARPS * i) * S::KEYS;
+        bool ragged = sight.ragged(key, S::KEYS);
+        bool appended = FUSED && item.position < sight.end && static_cast<uint32_t>(item.position - key) < S::KEYS;
+        cp_async_wait<S::STAGES - 1>();
         __syncwarp();
         if (appended) {
-            char* to = ring + slot * GRANULE + (item.position - key) * PITCH;
+            char* line = ring + slot * S::GRANULE + (item.position - key) * S::PITCH;
             for (int at = lane * 8; at < unit.dim * Cache::BYTES; at += 256)
-                *reinterpret_cast<uint2*>(to + at) = *reinterpret_cast<const uint2*>(fresh + at);
+                *reinterpret_cast<uint2*>(line + at) = *reinterpret_cast<const uint2*>(fresh + at);
             __syncwarp();
         }
-        float s[2][4];
-        pass.scores(s, shared_address(ring + slot * GRANULE), lane);
+        float s[TILES][4];
+        pass.scores(s, shared_address(ring + slot * S::GRANULE), lane);
         __syncwarp();
         loader.request();
         next_slot();
+        if (p.softcap != 0.0f) {
 #pragma unroll
-        for (int n = 0; n < 2; ++n)
+            for (int n = 0; n < TILES; ++n)
 #pragma unroll
-            for (int c = 0; c < 4; ++c) {
-                s[n][c] *= pass.scale[c / 2];
-                if (p.softcap != 0.0f) s[n][c] = soft_cap(s[n][c], p.softcap) * LOG2E;
-                int at = key + 8 * n + 2 * (lane & 3) + c % 2, row = seen[c / 2];
-                if (ragged && (at > row || at < sight.from(row))) s[n][c] = -INFINITY;
-            }
+                for (int c = 0; c < 4; ++c) s[n][c] = soft_cap(s[n][c], p.softcap) * LOG2E;
+        }
+        if (ragged) {
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+#pragma unroll
+                for (int c = 0; c < 4; ++c) {
+                    int at = key + 8 * n + 2 * (lane & 3) + c % 2;
+                    if (at > to[c / 2] || at < from[c / 2]) s[n][c] = -INFINITY;
+                }
+        }
         pass.soften(s);
-        ring_wait(loader.stages);
+        cp_async_wait<S::STAGES - 1>();
         __syncwarp();
         if (ragged || appended) {
-            char* values = ring + slot * GRANULE;
+            char* values = ring + slot * S::GRANULE;
             // Slots that nobody sees may hold anything, NaN too, and zero times NaN is NaN.
-            if (sight.hidden(key + lane / 2))
-                for (int at = lane % 2 * 16; at < PITCH; at += 32)
-                    *reinterpret_cast<uint4*>(values + lane / 2 * PITCH + at) = make_uint4(0, 0, 0, 0);
+            for (int row = lane / 2; row < S::KEYS; row += 16)
+                if (sight.hidden(key + row))
+                    for (int at = lane % 2 * 16; at < S::PITCH; at += 32)
+                        *reinterpret_cast<uint4*>(values + row * S::PITCH + at) = make_uint4(0, 0, 0, 0);
             if (appended)
                 for (int at = lane * 8; at < unit.dim * Cache::BYTES; at += 256)
-                    *reinterpret_cast<uint2*>(values + (item.position - key) * PITCH + at) =
-                        *reinterpret_cast<const uint2*>(fresh + PITCH + at);
+                    *reinterpret_cast<uint2*>(values + (item.position - key) * S::PITCH + at) =
+                        *reinterpret_cast<const uint2*>(fresh + S::PITCH + at);
             __syncwarp();
         }
-        pass.mix(s, shared_address(ring + slot * GRANULE), lane);
+        pass.mix(s, shared_address(ring + slot * S::GRANULE), lane);
         __syncwarp();
         loader.request();
         next_slot();
@@ -683,14 +809,14 @@ __device__ __forceinline__ void walk(const AttentionDecodeParams& p, const Unit&
 // Zeros what is read but never written: the tile's empty rows, and the columns between the head's width and DP. Queries that
 // are staged whole are written by other threads before the next barrier: nothing of theirs may be touched here.
 template <class Cache, int DP, bool EXACT, bool FUSED>
-__device__ __forceinline__ void clear(const Layout<Cache, DP>& shared, char* ring, int stages) {
+__device__ __forceinline__ void clear(const Layout<Cache, DP>& shared, char* ring) {
     if constexpr (FUSED) {
         for (int at = threadIdx.x * 16; at < ROWS * Sizes<Cache, DP>::Q_PITCH; at += THREADS * 16)
             *reinterpret_cast<uint4*>(shared.q + at) = make_uint4(0, 0, 0, 0);
         if (threadIdx.x < ROWS) shared.q_scale[threadIdx.x] = 1.0f;
     }
     if constexpr (!EXACT) {
-        for (int at = threadIdx.x % 32 * 16; at < stages * Sizes<Cache, DP>::GRANULE; at += 512)
+        for (int at = threadIdx.x % 32 * 16; at < Sizes<Cache, DP>::RING; at += 512)
             *reinterpret_cast<uint4*>(ring + at) = make_uint4(0, 0, 0, 0);
         __syncwarp();
     }
@@ -699,7 +825,18 @@ __device__ __forceinline__ void clear(const Layout<Cache, DP>& shared, char* rin
 template <class Cache, int DP, bool EXACT, bool FUSED>
 __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p) {
     extern __shared__ __align__(128) char memory[];
-    pdl_launch();
+    using S = Sizes<Cache, DP>;
+    Layout<Cache, DP> shared(memory, p.unit_rows, FUSED);
+#if TM_HOPPER
+    if (p.cluster > 1) {
+        if (threadIdx.x == 0) {
+            mbarrier_init(shared_address(shared.barrier), 1);
+            mbarrier_init_fence();
+        }
+        __syncwarp();
+        cluster_arrive();
+    }
+#endif
     Item item = p.items[blockIdx.x];
     Unit unit;
     unit.group = p.heads / p.kv_heads;
@@ -724,10 +861,9 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         if (blockIdx.x == 0) pdl_wait();
         return;
     }
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, stages = p.stages;
-    Layout<Cache, DP> shared(memory, stages, p.unit_rows);
-    char* ring = shared.ring + warp * stages * Sizes<Cache, DP>::GRANULE;
-    clear<Cache, DP, EXACT, FUSED>(shared, ring, stages);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    char* ring = shared.ring + warp * S::RING;
+    clear<Cache, DP, EXACT, FUSED>(shared, ring);
 
     Loader<Cache, DP, EXACT> loader;
     loader.tables = p.tables;
@@ -735,14 +871,14 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
     loader.arena = p.arena + unit.kv_head * head_bytes;
     loader.half_stride = head_bytes * p.kv_heads;
     loader.ring = shared_address(ring);
-    loader.stages = stages, loader.dim = unit.dim, loader.warp = warp, loader.lane = lane;
+    loader.dim = unit.dim, loader.warp = warp, loader.lane = lane;
     loader.start(item);
     // What earlier steps wrote needs no waiting for; fused, the step's own tokens are never read from the cache.
     auto settled = [&] {
-        int end = (item.first_block + loader.next_block() + 1) * BLOCK_TOKENS;
+        int end = (item.first_block + loader.next_end()) * BLOCK_TOKENS;
         return FUSED || end <= item.position;
     };
-    while (loader.requested < stages && settled()) loader.request();
+    while (loader.requested < S::STAGES && settled()) loader.request();
     if constexpr (FUSED) {
         if (p.q_weight != nullptr)
             for (int i = threadIdx.x; i < unit.dim; i += THREADS)
@@ -750,7 +886,10 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         stage_turns(p, item, shared);
     }
     pdl_wait();
-    while (loader.requested < stages) loader.request();
+    while (loader.requested < S::STAGES) loader.request();
+    // The next kernel comes in when this block has asked for all that it reads: earlier, it takes bandwidth and memory away.
+    bool asked = item.next == 0 && item.blocks * 2 <= S::STAGES * WARPS * S::BLOCKS;
+    if (asked) pdl_launch();
 
     Pass<Cache, DP, EXACT> pass;
     pass.dim = unit.dim;
@@ -771,13 +910,18 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         __syncthreads();
         pass.start(shared_address(shared.q), shared.q_scale, score_scale, lane);
         walk<Cache, DP, EXACT, FUSED>(p, unit, item, ring, shared.fresh, loader, pass);
-        pass.leave(shared.ml + warp * ROWS, shared.acc + warp * rows * Sizes<Cache, DP>::ACC_PITCH, rows, lane);
+        if (!asked && next.blocks == 0) pdl_launch();
+        pass.leave(shared.ml + warp * ROWS, shared.acc + warp * rows * S::ACC_PITCH, rows, lane);
         if (next.blocks != 0) {
             loader.start(next);
-            while (loader.requested < stages) loader.request();
+            while (loader.requested < S::STAGES) loader.request();
         }
         __syncthreads();
-        finish(p, unit, item, rows, shared);
+        if (item.together()) {
+            finish_together(p, unit, item, rows, shared);
+        } else {
+            finish(p, unit, item, rows, shared);
+        }
         if (next.blocks == 0) return;
         item = next;
     }

@@ -24,9 +24,8 @@ const WARPS: usize = 4;
 const THREADS: u32 = 32 * WARPS as u32;
 /// Query rows in a tile.
 const ROWS: usize = 16;
-/// Bytes that one block's rings should have: with two blocks a multiprocessor, about as much is on its way as
-/// streaming at full speed needs.
-const RING_BYTES: usize = 56 << 10;
+/// Blocks of a cluster, at most.
+const MAX_CLUSTER: usize = 8;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +66,6 @@ pub struct Plan {
     variant: usize,
     units: usize,
     unit_rows: usize,
-    stages: usize,
     shared: usize,
     cutting: Cutting,
 }
@@ -165,15 +163,15 @@ struct Params {
     head_dim: u32,
     half: u32,
     unit_rows: u32,
-    stages: u32,
     lane_bits: u32,
+    cluster: u32,
     padding: u32,
 }
 const _: () = assert!(size_of::<Params>() == 168);
 const _: () = assert!(size_of::<Item>() == 32);
 
 impl Plan {
-    /// Two blocks of threads a multiprocessor walk the items.
+    /// One block of threads a multiprocessor walks the items, or two where there are many sequences.
     pub fn new(problem: &Problem, limits: &DeviceLimits) -> Result<Plan, Unsupported> {
         let heads = problem.heads;
         heads.check(OPERATION)?;
@@ -186,31 +184,28 @@ impl Plan {
         let tiles = (heads.group() * problem.queries).div_ceil(ROWS);
         let units = heads.kv_heads * tiles;
         let unit_rows = ROWS.min(heads.group() * problem.queries);
-        let sizes = Sizes::new(
-            VARIANTS[variant].width,
-            heads.cache,
-            unit_rows,
-            problem.preparation.is_some(),
-        );
+        let cluster = cluster(problem, units, limits);
+        let sizes = Sizes::new(VARIANTS[variant].width, heads.cache, limits);
+        let shared = sizes.shared(unit_rows, problem.preparation.is_some(), cluster > 1);
         let allowed = limits.shared_per_block as usize;
-        let stages = (RING_BYTES / sizes.stage).clamp(2, 8);
-        let stages = stages.min(allowed.saturating_sub(sizes.rest) / sizes.stage);
-        if stages < 2 {
+        if shared > allowed {
             return Err(Unsupported {
                 operation: OPERATION,
                 seen: format!("{allowed} bytes"),
-                requirement: format!(
-                    "a block needs {} bytes of shared memory",
-                    2 * sizes.stage + sizes.rest
-                ),
+                requirement: format!("a block needs {shared} bytes of shared memory"),
             });
         }
-        let shared = stages * sizes.stage + sizes.rest;
-        // The system keeps 1 KiB of each block.
-        let blocks = (limits.shared_per_sm as usize / (shared + 1024)).clamp(1, 2);
-        let columns = (blocks * limits.sms as usize / units).max(1);
-        let cutting = Cutting { columns, window: problem.window, invariant: problem.invariant };
-        Ok(Plan { problem: *problem, variant, units, unit_rows, stages, shared, cutting })
+        // A second block would take the room that the next kernel's need, which few sequences are not worth.
+        let blocks = if problem.sequences * units >= limits.sms as usize * 3 / 2 { 2 } else { 1 };
+        let columns = blocks * limits.sms as usize / units;
+        let cutting = Cutting {
+            columns: (columns / cluster).max(1) * cluster,
+            window: problem.window,
+            invariant: problem.invariant,
+            cluster,
+            round: WARPS * sizes.blocks,
+        };
+        Ok(Plan { problem: *problem, variant, units, unit_rows, shared, cutting })
     }
 
     /// How a step's sequences are cut into items. Layers of one KV group whose plans agree in this share the items.
@@ -260,21 +255,55 @@ fn check_options(problem: &Problem) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Bytes of shared memory: of one stage of all rings, and beside the rings. Mirrors `Layout` of the kernel.
+/// Blocks of a cluster: as many as give each sequence a cluster of its own, one block a multiprocessor. With two, clusters
+/// were slower than merging through device memory.
+fn cluster(problem: &Problem, units: usize, limits: &DeviceLimits) -> usize {
+    if !has_large_shared(limits) || problem.invariant {
+        return 1;
+    }
+    let room = limits.sms as usize / (units * problem.sequences.max(1));
+    1 << room.clamp(1, MAX_CLUSTER).ilog2()
+}
+
+/// The devices with clusters are those whose multiprocessors have much shared memory: Hopper, and Blackwell for data centres.
+fn has_large_shared(limits: &DeviceLimits) -> bool {
+    (90..120).contains(&limits.arch)
+}
+
+/// Sizes in shared memory, in bytes. Mirrors `Sizes` and `Layout` of the kernel.
 struct Sizes {
-    stage: usize,
-    rest: usize,
+    width: usize,
+    /// Of a cached row.
+    row: usize,
+    /// Blocks of the cache in a granule.
+    blocks: usize,
+    /// Of all warps' rings.
+    rings: usize,
 }
 
 impl Sizes {
-    fn new(width: usize, cache: CacheType, rows: usize, fused: bool) -> Sizes {
-        let pitch = |bytes: usize| ((bytes / 16) | 1) * 16;
+    fn new(width: usize, cache: CacheType, limits: &DeviceLimits) -> Sizes {
         let row = pitch(width * cache.bytes());
+        let blocks = if row <= 160 { 2 } else { 1 };
+        let stage = WARPS * blocks * BLOCK_TOKENS * row;
+        let budget = if has_large_shared(limits) { 56 << 10 } else { 48 << 10 };
+        let rings = (budget / stage).clamp(2, 8) * stage;
+        Sizes { width, row, blocks, rings }
+    }
+
+    fn shared(&self, rows: usize, fused: bool, clustered: bool) -> usize {
+        let Sizes { width, row, rings, .. } = *self;
         let queries = ROWS * (pitch(width * 2) + 4);
         let merging = WARPS * ROWS * 8 + 16 + WARPS * rows * (width + 8) * 4;
         let fresh = if fused { width / 2 * 8 + 2 * width * 4 + 2 * row } else { 0 };
-        Sizes { stage: WARPS * BLOCK_TOKENS * row, rest: queries + merging + fresh }
+        let peers = MAX_CLUSTER * ROWS * 8 + (rows * width / 4 + MAX_CLUSTER) * 16;
+        rings + queries + merging + fresh + if clustered { 16 + peers } else { 16 }
     }
+}
+
+/// Distance of rows in shared memory: an odd number of 16 bytes.
+fn pitch(bytes: usize) -> usize {
+    ((bytes / 16) | 1) * 16
 }
 
 impl Scratch {
@@ -328,7 +357,7 @@ impl AttentionDecode {
             grid: [plan.cutting.columns as u32, plan.units as u32, 1],
             block: THREADS,
             shared: plan.shared as u32,
-            cluster: 1,
+            cluster: plan.cutting.cluster as u32,
             overlap: true,
         };
         let params = params(plan, scratch, &args);
@@ -367,8 +396,8 @@ fn params(plan: &Plan, scratch: &Scratch, args: &Args<'_>) -> Params {
         head_dim: heads.head_dim as u32,
         half: preparation.map_or(0, |preparation| (preparation.rotary_dim / 2) as u32),
         unit_rows: plan.unit_rows as u32,
-        stages: plan.stages as u32,
         lane_bits: heads.lane_bits(),
+        cluster: plan.cutting.cluster as u32,
         padding: 0,
     }
 }

@@ -25,6 +25,10 @@ enum Way {
     Prepared,
     /// Both in one launch.
     Fused,
+    /// The same, merged through device memory.
+    FusedApart,
+    /// The same, with two blocks a multiprocessor.
+    FusedWide,
 }
 
 struct Bench {
@@ -73,10 +77,17 @@ impl Bench {
             scale: 0.088,
             softcap: None,
             invariant: false,
-            preparation: matches!(way, Way::Fused).then_some(preparation),
+            preparation: (!matches!(way, Way::Alone | Way::Prepared)).then_some(preparation),
         };
         let gpu = self.stream.gpu();
-        let plan = Plan::new(&problem, gpu.limits()).unwrap();
+        let mut plan = Plan::new(&problem, gpu.limits()).unwrap();
+        match way {
+            Way::FusedApart => plan.cutting.cluster = 1,
+            Way::FusedWide => {
+                plan.cutting = Cutting { columns: 2 * 132 / plan.units, cluster: 1, ..plan.cutting }
+            }
+            _ => {}
+        }
         let prepare = qkv_prepare::Problem {
             rows: sequences,
             heads,
@@ -103,13 +114,13 @@ impl Bench {
         let mut line = String::new();
         let _ = write!(line, "H{} Hk{} D{}", heads.heads, heads.kv_heads, heads.head_dim);
         println!(
-            "{line} {:?} {sequences} x {tokens} {way:?}: {us:.2} us, {:.0} GB/s, {:.0} % of the floor's {floor:.1} us; grid {}x{} stages {}",
+            "{line} {:?} {sequences} x {tokens} {way:?}: {us:.2} us, {:.0} GB/s, {:.0} % of the floor's {floor:.1} us; grid {}x{} cluster {}",
             heads.cache,
             bytes / us / 1e3,
             100.0 * floor / us,
             plan.cutting.columns,
             plan.units,
-            plan.stages
+            plan.cutting.cluster
         );
     }
 
@@ -214,7 +225,7 @@ impl Data {
         arena: &mut Buffer<u8>,
         way: Way,
     ) -> Result<(), DriverError> {
-        let fused = matches!(way, Way::Fused);
+        let fused = !matches!(way, Way::Alone | Way::Prepared);
         let args = Args {
             q: if fused { self.qkv.view() } else { self.q.view() },
             arena: arena.view_mut(),
@@ -247,20 +258,23 @@ fn timings() {
     let small = heads(16, 8, 128, CacheType::Bf16);
     let large = heads(32, 8, 128, CacheType::Bf16);
     for tokens in [16, 128, 256, 400, 1000, 2048, 8192] {
-        for way in [Way::Alone, Way::Prepared, Way::Fused] {
+        for way in [Way::Alone, Way::Prepared, Way::Fused, Way::FusedWide] {
             bench.time(small, 1, tokens, way);
         }
     }
-    for (sequences, tokens) in [(4, 256), (8, 256), (32, 256), (64, 256), (64, 2048), (8, 2048)] {
-        for way in [Way::Alone, Way::Prepared, Way::Fused] {
+    let batches =
+        [(2, 256), (4, 256), (8, 256), (16, 256), (32, 256), (64, 256), (8, 2048), (64, 2048)];
+    for (sequences, tokens) in batches {
+        for way in [Way::Alone, Way::Fused, Way::FusedApart, Way::FusedWide] {
             bench.time(large, sequences, tokens, way);
         }
     }
     for cache in [CacheType::Bf16, CacheType::Fp8] {
         for (h, hk, d) in [(32, 8, 128), (32, 8, 64), (16, 8, 256), (32, 32, 96), (32, 32, 128)] {
-            bench.time(heads(h, hk, d, cache), 16, 4096, Way::Alone);
+            bench.time(heads(h, hk, d, cache), 16, 4096, Way::Fused);
+            bench.time(heads(h, hk, d, cache), 16, 4096, Way::FusedWide);
         }
-        bench.time(heads(32, 8, 128, cache), 1, 131_072, Way::Alone);
+        bench.time(heads(32, 8, 128, cache), 1, 131_072, Way::Fused);
         bench.time(heads(32, 8, 128, cache), 64, 2048, Way::Fused);
     }
 }

@@ -2,17 +2,18 @@
 
 use super::super::heads::BLOCK_TOKENS;
 
-/// Blocks of the cache in an item, at least (while a sequence has them): one for each warp.
-const MIN_BLOCKS: usize = 4;
-
 /// Blocks of the cache in an item where splits must not depend on the rest of the batch.
 const INVARIANT_BLOCKS: usize = 32;
 
 /// What an item costs beside its blocks, in blocks: starting, merging.
 const ITEM_COST: usize = 4;
 
-/// Stretches of one sequence, at most: the kernel's field has 12 bits.
-const MAX_SPLITS: usize = 4095;
+/// Stretches of one sequence, at most: the kernel's field has 11 bits.
+const MAX_SPLITS: usize = 2047;
+
+/// Rounds over a multiprocessor's warps that a sequence may take in a cluster of its own while other multiprocessors idle:
+/// merging through device memory costs about as much.
+const CLUSTER_ROUNDS: usize = 4;
 
 /// One sequence of a step: consecutive query tokens, and where its block table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,10 @@ pub struct Cutting {
     pub window: Option<usize>,
     /// Splits depend on the sequence alone.
     pub invariant: bool,
+    /// Columns that merge in shared memory, a power of two; they begin at multiples of it. 1: none do.
+    pub cluster: usize,
+    /// Blocks of the cache that the warps of a block take at a time: an item has as many, while its sequence has them.
+    pub round: usize,
 }
 
 /// A sequence's visible blocks.
@@ -71,6 +76,8 @@ struct Piece {
     blocks: usize,
     split: usize,
     splits: usize,
+    /// The splits are the first columns of one cluster.
+    together: bool,
 }
 
 impl Cutting {
@@ -125,10 +132,14 @@ impl Cutting {
                 (0..splits).map(move |split| {
                     let from = split * INVARIANT_BLOCKS;
                     let blocks = INVARIANT_BLOCKS.min(span.blocks - from);
-                    Piece { index: span.index, first: span.first + from, blocks, split, splits }
+                    let (index, first) = (span.index, span.first + from);
+                    Piece { index, first, blocks, split, splits, together: false }
                 })
             });
             return self.spread(pieces.collect());
+        }
+        if let Some(lists) = self.clusters(spans) {
+            return lists;
         }
         match self.even_size(spans) {
             Some(size) => {
@@ -140,6 +151,29 @@ impl Cutting {
         }
     }
 
+    /// A cluster for each sequence, where there are enough and not much would be left idle.
+    fn clusters(&self, spans: &[Span]) -> Option<Vec<Vec<Piece>>> {
+        if self.cluster < 2 || spans.len() * self.cluster > self.columns {
+            return None;
+        }
+        let splits =
+            |span: &Span| span.blocks.div_ceil(self.round).next_power_of_two().min(self.cluster);
+        let longest = spans.iter().map(|span| span.blocks.div_ceil(splits(span))).max()?;
+        let total: usize = spans.iter().map(|span| span.blocks).sum();
+        let balanced = longest * self.columns <= total + total / 4;
+        if longest > CLUSTER_ROUNDS * self.round && !balanced {
+            return None;
+        }
+        let mut lists = vec![Vec::new(); self.columns];
+        for (place, span) in spans.iter().enumerate() {
+            for piece in cut_evenly(span, splits(span)) {
+                let together = piece.splits > 1;
+                lists[place * self.cluster + piece.split].push(Piece { together, ..piece });
+            }
+        }
+        Some(lists)
+    }
+
     /// The size of piece at which every column has at most one piece, where that is about as balanced as can be.
     fn even_size(&self, spans: &[Span]) -> Option<usize> {
         let pieces =
@@ -149,7 +183,7 @@ impl Cutting {
         if spans.len() > self.columns {
             return None;
         }
-        let (mut low, mut high) = (MIN_BLOCKS, longest.max(MIN_BLOCKS));
+        let (mut low, mut high) = (self.round, longest.max(self.round));
         while low < high {
             let size = (low + high) / 2;
             match pieces(size) <= self.columns {
@@ -157,7 +191,7 @@ impl Cutting {
                 false => low = size + 1,
             }
         }
-        let best = total.div_ceil(self.columns).max(MIN_BLOCKS);
+        let best = total.div_ceil(self.columns).max(self.round);
         (low <= best + best / 4 + ITEM_COST).then_some(low)
     }
 
@@ -171,7 +205,7 @@ impl Cutting {
             let mut from = 0;
             while from < span.blocks {
                 let rest = span.blocks - from;
-                if left < ITEM_COST + MIN_BLOCKS.min(rest) && column + 1 < self.columns {
+                if left < ITEM_COST + self.round.min(rest) && column + 1 < self.columns {
                     (column, left) = (column + 1, room);
                 }
                 let fits = match column + 1 == self.columns {
@@ -179,9 +213,17 @@ impl Cutting {
                     false => rest.min(left.saturating_sub(ITEM_COST).max(1)),
                 };
                 // A sliver costs more than it balances.
-                let blocks = if rest - fits < MIN_BLOCKS { rest } else { fits };
+                let blocks = if rest - fits < self.round { rest } else { fits };
                 let first = span.first + from;
-                lists[column].push(Piece { index: span.index, first, blocks, split: 0, splits: 0 });
+                let piece = Piece {
+                    index: span.index,
+                    first,
+                    blocks,
+                    split: 0,
+                    splits: 0,
+                    together: false,
+                };
+                lists[column].push(piece);
                 left = left.saturating_sub(blocks + ITEM_COST);
                 from += blocks;
             }
@@ -209,7 +251,7 @@ fn cut_evenly(span: &Span, splits: usize) -> impl Iterator<Item = Piece> {
     let Span { index, first, blocks } = *span;
     (0..splits).map(move |split| {
         let (from, to) = (split * blocks / splits, (split + 1) * blocks / splits);
-        Piece { index, first: first + from, blocks: to - from, split, splits }
+        Piece { index, first: first + from, blocks: to - from, split, splits, together: false }
     })
 }
 
@@ -242,7 +284,10 @@ fn slots(lists: &[Vec<Piece>], sequences: usize) -> Vec<usize> {
 fn item(work: &SequenceWork, piece: &Piece, slot: usize) -> Item {
     Item {
         query_row: work.query_row,
-        counts: work.queries | ((piece.split as u32) << 8) | ((piece.splits as u32) << 20),
+        counts: work.queries
+            | ((piece.split as u32) << 8)
+            | ((piece.splits as u32) << 20)
+            | (u32::from(piece.together) << 31),
         position: work.position as i32,
         first_block: piece.first as u32,
         blocks: piece.blocks as u32,
@@ -308,7 +353,7 @@ mod tests {
                 assert_eq!(item.first_block, next);
                 assert_eq!(item.table_at, work.table_at + item.first_block - work.table_first);
                 assert_eq!((item.counts >> 8) & 0xfff, split as u32);
-                assert_eq!(item.counts >> 20, mine.len() as u32);
+                assert_eq!((item.counts >> 20) & 0x7ff, mine.len() as u32);
                 assert_eq!(item.counts & 0xff, work.queries);
                 next += item.blocks;
                 if mine.len() > 1 {
@@ -323,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_short_sequence_is_cut_for_many_columns() {
-        let cutting = Cutting { columns: 33, window: None, invariant: false };
+        let cutting = Cutting { columns: 33, window: None, invariant: false, cluster: 1, round: 4 };
         let (lists, slots) = fill(&cutting, &[work(399, 1, None)]);
         assert_eq!(slots, 7);
         assert!(lists[..7].iter().all(|list| list.len() == 1));
@@ -331,8 +376,21 @@ mod tests {
     }
 
     #[test]
+    fn few_sequences_have_clusters_of_their_own() {
+        let cutting = Cutting { columns: 32, window: None, invariant: false, cluster: 8, round: 4 };
+        let works = [work(399, 1, None), work(15, 1, None), work(130, 1, None)];
+        let (lists, _) = fill(&cutting, &works);
+        let filled: Vec<usize> = (0..32).filter(|column| !lists[*column].is_empty()).collect();
+        assert_eq!(filled, [0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19]);
+        let together: Vec<bool> = filled.iter().map(|i| lists[*i][0].counts >> 31 == 1).collect();
+        assert_eq!(together.iter().filter(|together| !**together).count(), 1);
+        let (lists, _) = fill(&cutting, &[work(100_000, 1, None)]);
+        assert!(lists.iter().all(|list| list.len() == 1 && list[0].counts >> 31 == 0));
+    }
+
+    #[test]
     fn many_long_sequences_load_all_columns_alike() {
-        let cutting = Cutting { columns: 33, window: None, invariant: false };
+        let cutting = Cutting { columns: 33, window: None, invariant: false, cluster: 1, round: 4 };
         let works: Vec<SequenceWork> = (0..64).map(|_| work(2047, 1, None)).collect();
         let (lists, _) = fill(&cutting, &works);
         let loads: Vec<u32> =
@@ -344,7 +402,7 @@ mod tests {
     #[test]
     fn no_sequences_are_no_work() {
         for invariant in [false, true] {
-            let cutting = Cutting { columns: 5, window: None, invariant };
+            let cutting = Cutting { columns: 5, window: None, invariant, cluster: 1, round: 4 };
             let (lists, slots) = fill(&cutting, &[]);
             assert!(lists.iter().all(Vec::is_empty));
             assert_eq!(slots, 0);
@@ -353,7 +411,7 @@ mod tests {
 
     #[test]
     fn too_little_room_is_refused() {
-        let cutting = Cutting { columns: 1, window: None, invariant: false };
+        let cutting = Cutting { columns: 1, window: None, invariant: false, cluster: 1, round: 4 };
         let works = vec![work(5, 1, None); 3];
         assert_eq!(cutting.fill(&works, &mut [Item::default(); 2]), None);
     }
@@ -366,7 +424,9 @@ mod tests {
             window in prop::option::of(1usize..3000),
             invariant: bool,
         ) {
-            let cutting = Cutting { columns, window, invariant };
+            let cluster = [1, 2, 8][columns % 3];
+            let round = if columns % 2 == 0 { 4 } else { 8 };
+            let cutting = Cutting { columns, window, invariant, cluster, round };
             let works: Vec<SequenceWork> = lengths.iter().enumerate().map(|(row, (position, queries))| {
                 SequenceWork { query_row: row as u32, table_at: 1000 * row as u32, ..work(*position, *queries, window) }
             }).collect();
@@ -378,7 +438,7 @@ mod tests {
             lengths in prop::collection::vec(0u32..5000, 1..40),
             columns in 1usize..140,
         ) {
-            let cutting = Cutting { columns, window: None, invariant: true };
+            let cutting = Cutting { columns, window: None, invariant: true, cluster: 8, round: 4 };
             let pieces = |works: &[SequenceWork], row: u32| {
                 let (lists, _) = fill(&cutting, works);
                 let mut mine: Vec<(u32, u32, u32)> = lists.iter().flatten()
