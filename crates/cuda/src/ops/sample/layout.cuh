@@ -72,10 +72,16 @@ struct State {
     float bins_per_logit;
     float threshold;       // logits below it are dropped by min_p
     float raw_max;
-    uint32_t draws;        // 0: no draw, 1: by id, 2: by likelihood
+    uint32_t draws;        // one of the constants below
     uint32_t unused;
 };
 static_assert(sizeof(State) == 48, "");
+
+// How a row draws: not at all, by id, from a histogram, among the few likeliest.
+constexpr uint32_t DRAWS_NOT = 0, DRAWS_BY_ID = 1, DRAWS_FROM_BINS = 2, DRAWS_AMONG_FEW = 3;
+
+// Groups of 8 threads of a block of the first pass: each leaves the key of the likeliest token of its share.
+constexpr uint32_t GROUPS = 64, MOST_GROUPS = 512;
 
 // All that the kernels are given; scratch is sized by `Plan` in mod.rs.
 struct SampleParams {
@@ -98,10 +104,11 @@ struct SampleParams {
     unsigned long long* bin_weights;
     uint32_t* bin_counts;
     unsigned long long* chunk_weights;
+    uint64_t* groups;  // [2, rows, chunks, GROUPS]: of the edited rows, then of the raw ones
     uint64_t stride;  // of a row of logits, of edited logits and of counts
-    uint32_t vocab, chunk, chunks, capacity, argmax_parts, unused;
+    uint32_t vocab, chunk, chunks, capacity, argmax_parts, row_places;
 };
-static_assert(sizeof(SampleParams) == 184, "mirrored in layout.rs");
+static_assert(sizeof(SampleParams) == 192, "mirrored in layout.rs");
 
 // --- weights: exp((logit - max) / temperature) in steps of 2^-40, so that sums are exact whatever their order ---
 
@@ -195,22 +202,90 @@ __device__ __forceinline__ uint64_t block_scan(uint64_t value, uint64_t (&scratc
     return before + sum - value;
 }
 
-// Sorts the keys, greatest first; 0 fills up to a power of two, for which there must be room.
-template <uint32_t THREADS>
+// Sorts the keys, greatest first; 0 fills up to a power of two, for which there must be room. A bitonic sort by 1024 threads, each
+// with up to four keys in registers: far partners are in the same thread, near ones in the same warp, the others in shared memory.
+constexpr uint32_t SORT_THREADS = 1024, SORT_ITEMS = MOST_CANDIDATES / SORT_THREADS;
+
 __device__ __forceinline__ void sort_keys(uint32_t count, uint64_t* keys) {
     uint32_t size = 2;
     while (size < count) size *= 2;
-    for (uint32_t i = count + threadIdx.x; i < size; i += THREADS) keys[i] = 0;
+    uint64_t own[SORT_ITEMS];
+    __syncthreads();
+#pragma unroll
+    for (uint32_t m = 0; m < SORT_ITEMS; ++m) {
+        const uint32_t i = threadIdx.x + m * SORT_THREADS;
+        own[m] = i < count ? keys[i] : 0;
+    }
     for (uint32_t run = 2; run <= size; run *= 2) {
         for (uint32_t step = run / 2; step > 0; step /= 2) {
-            __syncthreads();
-            for (uint32_t i = threadIdx.x; i < size; i += THREADS) {
-                const uint32_t other = i ^ step;
-                if (other <= i) continue;
-                const uint64_t a = keys[i], b = keys[other];
-                if (((i & run) == 0) == (a < b)) keys[i] = b, keys[other] = a;
+            uint64_t other[SORT_ITEMS];
+            if (step >= SORT_THREADS) {
+                const bool far = step >= 2 * SORT_THREADS;
+                other[0] = far ? own[2] : own[1], other[1] = far ? own[3] : own[0];
+                other[2] = far ? own[0] : own[3], other[3] = far ? own[1] : own[2];
+            } else if (step >= 32) {
+                __syncthreads();
+#pragma unroll
+                for (uint32_t m = 0; m < SORT_ITEMS; ++m) {
+                    const uint32_t i = threadIdx.x + m * SORT_THREADS;
+                    if (i < size) keys[i] = own[m];
+                }
+                __syncthreads();
+#pragma unroll
+                for (uint32_t m = 0; m < SORT_ITEMS; ++m) {
+                    const uint32_t i = threadIdx.x + m * SORT_THREADS;
+                    other[m] = i < size ? keys[i ^ step] : 0;
+                }
+            } else {
+#pragma unroll
+                for (uint32_t m = 0; m < SORT_ITEMS; ++m) other[m] = __shfl_xor_sync(0xffffffffu, own[m], step);
+            }
+#pragma unroll
+            for (uint32_t m = 0; m < SORT_ITEMS; ++m) {
+                const uint32_t i = threadIdx.x + m * SORT_THREADS;
+                const bool is_first = (i & step) == 0, descends = (i & run) == 0;
+                own[m] = is_first == descends ? max(own[m], other[m]) : min(own[m], other[m]);
             }
         }
     }
     __syncthreads();
+#pragma unroll
+    for (uint32_t m = 0; m < SORT_ITEMS; ++m) {
+        const uint32_t i = threadIdx.x + m * SORT_THREADS;
+        if (i < size) keys[i] = own[m];
+    }
+    __syncthreads();
+}
+
+// How many tokens the groups' likeliest can bound without letting too many others through.
+__device__ __forceinline__ uint32_t group_limit(uint32_t chunks) { return min(GROUPS * chunks, MOST_GROUPS) / 4 * 3; }
+
+__device__ __forceinline__ uint64_t* groups_of(const SampleParams& p, uint32_t set, uint32_t index) {
+    return p.groups + (static_cast<uint64_t>(set) * p.row_places + index) * p.chunks * GROUPS;
+}
+
+// A key that at least `wanted` tokens of the row reach: of the likeliest of each group, the `wanted`-th. At most group_limit.
+__device__ __forceinline__ uint64_t group_bound(const SampleParams& p, uint32_t set, uint32_t index, uint32_t wanted,
+                                                uint64_t* keys) {
+    const uint64_t* groups = groups_of(p, set, index);
+    const uint32_t all = GROUPS * p.chunks, count = min(all, MOST_GROUPS);
+    if (threadIdx.x < count) {
+        uint64_t best = 0;
+        for (uint32_t i = threadIdx.x; i < all; i += MOST_GROUPS) best = max(best, groups[i]);
+        keys[threadIdx.x] = best;
+    }
+    sort_keys(count, keys);
+    const uint64_t bound = max(keys[wanted - 1], static_cast<uint64_t>(1));
+    __syncthreads();
+    return bound;
+}
+
+// Appends to `keys` what reaches `bound`. `collected`, which is 0 before, counts all of it; room is for MOST_CANDIDATES.
+__device__ __forceinline__ void push_above(float logit, uint32_t token, uint64_t bound, uint64_t* keys, uint32_t* collected) {
+    // The first comparison alone decides nearly always; it passes where the bound is no logit.
+    if (logit < logit_of(bound) || logit == -INFINITY) return;
+    const uint64_t key = key_of(logit, token);
+    if (key < bound) return;
+    const uint32_t place = atomicAdd(collected, 1);
+    if (place < MOST_CANDIDATES) keys[place] = key;
 }

@@ -6,6 +6,8 @@ use bytemuck::{Pod, Zeroable};
 pub const MOST_TOP: usize = 128;
 /// Bins of the histogram over a row.
 pub const BINS: usize = 2048;
+/// Groups of threads of a block of the first pass, each with its likeliest token.
+pub const GROUPS: usize = 64;
 /// Tokens that one draw can sort.
 pub const MOST_CANDIDATES: u32 = 4096;
 /// The bit of a count that says that the token occurs in prompt or output.
@@ -189,15 +191,16 @@ pub(super) struct SampleParams {
     pub(super) bin_weights: u64,
     pub(super) bin_counts: u64,
     pub(super) chunk_weights: u64,
+    pub(super) groups: u64,
     pub(super) stride: u64,
     pub(super) vocab: u32,
     pub(super) chunk: u32,
     pub(super) chunks: u32,
     pub(super) capacity: u32,
     pub(super) argmax_parts: u32,
-    pub(super) unused: u32,
+    pub(super) row_places: u32,
 }
-const _: () = assert!(size_of::<SampleParams>() == 184);
+const _: () = assert!(size_of::<SampleParams>() == 192);
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]

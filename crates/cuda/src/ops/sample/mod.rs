@@ -212,13 +212,14 @@ fn params(plan: &Plan, args: &Args<'_>) -> SampleParams {
         bin_weights: scratch + offsets.bin_weights,
         bin_counts: scratch + offsets.bin_counts,
         chunk_weights: scratch + offsets.chunk_weights,
+        groups: scratch + offsets.groups,
         stride: plan.problem.stride as u64,
         vocab: plan.problem.vocab as u32,
         chunk: plan.chunk,
         chunks: plan.chunks,
         capacity: plan.capacity,
         argmax_parts: args.argmax.as_ref().map_or(0, |(_, parts)| *parts as u32),
-        unused: 0,
+        row_places: plan.problem.rows as u32,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Traffic, Unsupported},
-    layout::{BINS, MOST_CANDIDATES},
+    layout::{BINS, GROUPS, MOST_CANDIDATES},
 };
 use crate::driver::DeviceLimits;
 
@@ -60,6 +60,8 @@ pub struct Scratch {
     pub bin_counts: u64,
     /// u64 `[rows, chunks]`.
     pub chunk_weights: u64,
+    /// u64 `[2, rows, chunks, GROUPS]`.
+    pub groups: u64,
     /// f32 `[rows, stride]`.
     pub edited: u64,
     /// All of it.
@@ -110,6 +112,7 @@ impl Scratch {
             bin_weights: part(8 * rows * BINS as u64),
             bin_counts: part(4 * rows * BINS as u64),
             chunk_weights: part(8 * parts),
+            groups: part(2 * 8 * GROUPS as u64 * parts),
             edited: part(4 * rows * stride),
             bytes: 0,
         };
@@ -157,8 +160,16 @@ mod tests {
     fn parts_of_the_scratch_do_not_overlap() {
         let problem = Problem { rows: 3, vocab: 4098, stride: 4100 };
         let plan = Plan::new(&problem, &DeviceLimits::h200()).unwrap();
-        let Scratch { partials, states, bin_weights, bin_counts, chunk_weights, edited, .. } =
-            plan.scratch;
+        let Scratch {
+            partials,
+            states,
+            bin_weights,
+            bin_counts,
+            chunk_weights,
+            groups,
+            edited,
+            ..
+        } = plan.scratch;
         assert_eq!(plan.chunks, 3);
         assert!(
             partials >= 4 * MOST_ROWS as u64
@@ -166,7 +177,8 @@ mod tests {
                 && bin_weights >= states + 144
         );
         assert!(bin_counts >= bin_weights + 24 * 2048 && chunk_weights >= bin_counts + 12 * 2048);
-        assert!(edited >= chunk_weights + 72 && plan.scratch.bytes >= edited + 12 * 4100);
+        assert!(groups >= chunk_weights + 72 && edited >= groups + 9 * 64 * 16);
+        assert!(plan.scratch.bytes >= edited + 12 * 4100);
     }
 
     #[test]

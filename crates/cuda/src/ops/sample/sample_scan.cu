@@ -17,6 +17,7 @@
 #include "layout.cuh"
 
 constexpr uint32_t THREADS = 512, TILE = 4 * THREADS;
+static_assert(GROUPS * 8 == THREADS, "a group is 8 threads");
 
 // What a thread, then a block, knows of its part.
 struct Found {
@@ -147,6 +148,13 @@ struct Scratch {
     uint32_t is_last;
 };
 
+// Leaves the key of the likeliest token of each 8 threads.
+__device__ __forceinline__ void store_group(const SampleParams& p, uint32_t set, uint32_t index, uint64_t key) {
+#pragma unroll
+    for (int lane = 4; lane > 0; lane >>= 1) key = max(key, __shfl_xor_sync(0xffffffffu, key, lane));
+    if (threadIdx.x % 8 == 0) groups_of(p, set, index)[blockIdx.x * GROUPS + threadIdx.x / 8] = key;
+}
+
 // Combines what the block's threads found; the result is whole in thread 0.
 __device__ __forceinline__ Partial block_partial(Found raw, Found found, Exps exps, bool logprobs, Scratch& scratch) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -170,7 +178,9 @@ __device__ __forceinline__ Partial block_partial(Found raw, Found found, Exps ex
         partial.raw_bad = __reduce_min_sync(0xffffffffu, is_warp ? scratch.raw_bad[lane] : NO_BAD);
         partial.raw_max = warp_max(is_warp ? scratch.raw_max[lane] : -INFINITY);
         float whole;
-        partial.raw_sum = warp_exps(is_warp ? scratch.max[lane] : -INFINITY, is_warp ? scratch.sum[lane] : 0.0, whole);
+        if (logprobs) {
+            partial.raw_sum = warp_exps(is_warp ? scratch.max[lane] : -INFINITY, is_warp ? scratch.sum[lane] : 0.0, whole);
+        }
     }
     return partial;
 }
@@ -178,11 +188,12 @@ __device__ __forceinline__ Partial block_partial(Found raw, Found found, Exps ex
 __device__ __forceinline__ void fail(const SampleParams& p, uint32_t index, uint32_t status, uint32_t at) {
     p.answers[index] = {0, status, at, 0.0f, 0, 0};
     p.sampled[index] = 0;
-    p.states[index].draws = 0;
+    p.states[index].draws = DRAWS_NOT;
 }
 
 // The constants of the draw from the row's extremes.
-__device__ __forceinline__ State draw_state(const SampleRow& row, float max, float least, float raw_max, double log_sum) {
+__device__ __forceinline__ State draw_state(const SampleRow& row, uint32_t chunks, float max, float least, float raw_max,
+                                            double log_sum) {
     State s = {};
     s.log_sum = log_sum, s.max = max, s.least = least, s.raw_max = raw_max;
     if (row.kind != ROW_SAMPLE || row.temperature <= 0.0f) return s;
@@ -193,7 +204,8 @@ __device__ __forceinline__ State draw_state(const SampleRow& row, float max, flo
     s.threshold = row.min_p > 0.0f
                       ? __double2float_ru(static_cast<double>(max) + temperature * log(static_cast<double>(row.min_p)))
                       : -INFINITY;
-    s.draws = row.top_k > 0 || row.top_p < 1.0f ? 2 : 1;
+    const bool is_few = row.top_k > 0 && row.top_k <= group_limit(chunks);
+    s.draws = is_few ? DRAWS_AMONG_FEW : row.top_k > 0 || row.top_p < 1.0f ? DRAWS_FROM_BINS : DRAWS_BY_ID;
     return s;
 }
 
@@ -222,8 +234,8 @@ __device__ __forceinline__ void finish_row(const SampleParams& p, const SampleRo
     least = -warp_max(-least);
     bad = __reduce_min_sync(0xffffffffu, bad);
     raw_bad = __reduce_min_sync(0xffffffffu, raw_bad);
-    float most;
-    const double whole = warp_exps(raw_max, sum, most);
+    float most = warp_max(raw_max);
+    const double whole = logprobs ? warp_exps(raw_max, sum, most) : 0.0;
     if (lane != 0) return;
     p.tickets[index] = 0;
     if (raw_bad != NO_BAD) return fail(p, index, raw_bad & 1 ? STATUS_RAW_NAN : STATUS_RAW_INFINITE, raw_bad / 2);
@@ -231,7 +243,7 @@ __device__ __forceinline__ void finish_row(const SampleParams& p, const SampleRo
     if (bad != NO_BAD) return fail(p, index, bad & 1 ? STATUS_NAN : STATUS_INFINITE, bad / 2);
     if (best == 0) return fail(p, index, STATUS_NOTHING, 0);
     const double log_sum = logprobs ? static_cast<double>(most) + log(whole) : 0.0;
-    p.states[index] = draw_state(row, logit_of(best), least, most, log_sum);
+    p.states[index] = draw_state(row, p.chunks, logit_of(best), least, most, log_sum);
     const int32_t token = row.kind == ROW_SCORE ? static_cast<int32_t>(row.target) : static_cast<int32_t>(token_of(best));
     p.answers[index] = {token, STATUS_OK, 0, 0.0f, 0, 0};
     p.sampled[index] = token;
@@ -254,9 +266,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_scan(const __grid_c
     __shared__ Scratch scratch;
     pdl_launch();
     pdl_wait();
-    const uint32_t index = blockIdx.y;
-    if (index >= *p.row_count) return;
+    const uint32_t index = blockIdx.y, row_count = *p.row_count;
     const SampleRow row = p.rows[index];
+    if (index >= row_count) return;
     if (row.kind == ROW_NOTHING) return answer_nothing(p, index);
     if (row.kind == ROW_SAMPLE && row.temperature > 0.0f) clear_bins(p, index);
     const bool edits = row.flags & ROW_EDITS, logprobs = row.flags & ROW_LOGPROBS;
@@ -282,6 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_scan(const __grid_c
         });
     }
     if (!edits) found = raw;
+    if (row.temperature > 0.0f && row.top_k > 0) store_group(p, 0, index, best_of(found));
+    if (logprobs && row.top > 0) store_group(p, 1, index, best_of(raw));
     const Partial partial = block_partial(raw, found, exps, logprobs, scratch);
     if (threadIdx.x == 0) {
         p.partials[static_cast<uint64_t>(index) * p.chunks + blockIdx.x] = partial;
