@@ -1,8 +1,8 @@
 //! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
 //! prefills of one prompt.
 //!
-//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager]` makes weights up from a `config.json` and prints one line of JSON
-//! for each batch size and prompt length.
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [BATCHES]` makes weights up from a `config.json` and prints one line of
+//! JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
@@ -34,7 +34,15 @@ fn main() -> Outcome {
         println!("name the directory of a config.json");
         return Ok(());
     };
-    let graphs = arguments.next().is_none();
+    let rest: Vec<String> = arguments.collect();
+    let graphs = !rest.iter().any(|argument| argument == "eager");
+    let sizes =
+        rest.iter().filter(|argument| *argument != "eager").flat_map(|list| list.split(','));
+    let sizes: Vec<usize> = sizes.map(str::parse).collect::<Result<_, _>>()?;
+    let (batches, prompts) = match sizes.is_empty() {
+        true => (&BATCHES[..], &PROMPTS[..]),
+        false => (&sizes[..], &[][..]),
+    };
     let Some(gpu) = cuda::testing::gpu() else { return Ok(()) };
     let manifest = ModelManifest {
         weights: WeightOrigin::Synthetic { seed: 7, dtype: DType::BF16 },
@@ -51,11 +59,11 @@ fn main() -> Outcome {
     let runner = backend.load_runner(&manifest, &options, &mut |_| true)?;
     println!(r#"{{"config": "{config}", "ready_s": {:.3}}}"#, start.elapsed().as_secs_f64());
     let mut bench = Bench { runner: Box::new(runner), step: 0 };
-    for batch in BATCHES {
+    for &batch in batches {
         let ms = bench.decode(batch)?;
         println!(r#"{{"config": "{config}", "decode": {batch}, "ms_per_step": {ms:.4}}}"#);
     }
-    for prompt in PROMPTS {
+    for &prompt in prompts {
         let mut times: Vec<f64> =
             (0..4).map(|_| bench.prefill(prompt)).collect::<Outcome<Vec<f64>>>()?;
         times.sort_by(f64::total_cmp);

@@ -128,35 +128,29 @@ __device__ __forceinline__ void keep_sums(uint32_t sums, const Units& u, const f
     }
 }
 
-__device__ __forceinline__ float shared_float(uint32_t address) {
-    float value;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
-    return value;
-}
-
-// The float at `address`, or 0; no branch, so that several are on their way at once.
-__device__ __forceinline__ float shared_float_if(uint32_t address, bool there) {
-    float value;
-    asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n mov.f32 %0, 0f00000000;\n @p ld.shared.f32 %0, [%1];\n}"
-                 : "=f"(value)
-                 : "r"(address), "r"(uint32_t(there))
-                 : "memory");
-    return value;
-}
-
+// Four floats at `address`, or zeros; no branch, so that several are on their way at once. With CLUSTER, of the block of `rank`.
+template <bool CLUSTER>
+__device__ __forceinline__ void shared_floats_if(float (&v)[4], uint32_t address, uint32_t rank, bool there) {
 #if TM_HOPPER
-// The same of the block of `rank` in the cluster.
-__device__ __forceinline__ float cluster_float_if(uint32_t address, uint32_t rank, bool there) {
-    float value;
-    asm volatile(
-        "{\n .reg .pred p;\n .reg .u32 a;\n setp.ne.u32 p, %3, 0;\n mov.f32 %0, 0f00000000;\n"
-        " @p mapa.shared::cluster.u32 a, %1, %2;\n @p ld.shared::cluster.f32 %0, [a];\n}"
-        : "=f"(value)
-        : "r"(address), "r"(rank), "r"(uint32_t(there))
-        : "memory");
-    return value;
-}
+    if constexpr (CLUSTER) {
+        asm volatile(
+            "{\n .reg .pred p;\n .reg .u32 a;\n setp.ne.u32 p, %6, 0;\n"
+            " mov.f32 %0, 0f00000000;\n mov.f32 %1, 0f00000000;\n mov.f32 %2, 0f00000000;\n mov.f32 %3, 0f00000000;\n"
+            " @p mapa.shared::cluster.u32 a, %4, %5;\n @p ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a];\n}"
+            : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])
+            : "r"(address), "r"(rank), "r"(uint32_t(there))
+            : "memory");
+        return;
+    }
 #endif
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
+        " mov.f32 %0, 0f00000000;\n mov.f32 %1, 0f00000000;\n mov.f32 %2, 0f00000000;\n mov.f32 %3, 0f00000000;\n"
+        " @p ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+        : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])
+        : "r"(address), "r"(uint32_t(there))
+        : "memory");
+}
 
 // --- the endings ---
 //
@@ -164,7 +158,6 @@ __device__ __forceinline__ float cluster_float_if(uint32_t address, uint32_t ran
 // behind the next kernel's first stages.
 
 constexpr uint32_t MOST_TILE_ROWS = 256;
-constexpr int MOST_K_GROUPS = 8;
 
 // What a block knows when it finishes its rows.
 struct Finish {
@@ -180,56 +173,70 @@ struct Finish {
     uint32_t warp, warps, lane;
 };
 
-// The product at (row of this block, token): its partial sums in the order of their sources, eight on their way at a time.
+// The products at rows row .. row + 4 of this block and a token: their partial sums in the order of the sources, four sources on
+// their way at a time.
 template <int NB, bool CLUSTER>
-__device__ __forceinline__ float gathered(const Finish& f, uint32_t row, uint32_t token) {
+__device__ __forceinline__ void gathered(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
     uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4, step = NB * f.pitch * 4;
-    float sum = 0.f;
-#if TM_HOPPER
-    if constexpr (CLUSTER) {
-        uint32_t sources = f.split * f.k_groups, rank = 0, k_group = 0;
+    uint32_t sources = CLUSTER ? f.split * f.k_groups : f.k_groups, rank = 0, k_group = 0;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum[e] = 0.f;
 #pragma unroll 1
-        for (uint32_t first = 0; first < sources; first += 8) {
-            float values[8];
+    for (uint32_t first = 0; first < sources; first += 4) {
+        float values[4][4];
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                values[i] = cluster_float_if(at + k_group * step, rank, first + i < sources);
-                bool wraps = ++k_group == f.k_groups;
-                k_group = wraps ? 0 : k_group;
-                rank += wraps;
-            }
-#pragma unroll
-            for (int i = 0; i < 8; ++i) sum += values[i];
+        for (int i = 0; i < 4; ++i) {
+            shared_floats_if<CLUSTER>(values[i], at + k_group * step, rank, first + i < sources);
+            bool wraps = ++k_group == f.k_groups;
+            if (CLUSTER) k_group = wraps ? 0 : k_group, rank += wraps;
         }
-        return sum * f.row_scale[token] + f.bias[row];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sum[e] += values[i][e];
     }
-#endif
-    float values[MOST_K_GROUPS];
-#pragma unroll
-    for (int i = 0; i < MOST_K_GROUPS; ++i) values[i] = shared_float_if(at + i * step, i < f.k_groups);
-#pragma unroll
-    for (int i = 0; i < MOST_K_GROUPS; ++i) sum += values[i];
-    return sum * f.row_scale[token] + f.bias[row];
+    float scale = f.row_scale[token];
+    float4 bias = *reinterpret_cast<const float4*>(f.bias + row);
+    sum[0] = sum[0] * scale + bias.x;
+    sum[1] = sum[1] * scale + bias.y;
+    sum[2] = sum[2] * scale + bias.z;
+    sum[3] = sum[3] * scale + bias.w;
 }
 
-// Calls each(token, column) for all m x width, neighbouring lanes at neighbouring columns.
-template <int NB, typename Each>
-__device__ __forceinline__ void spread(const Finish& f, uint32_t m, uint32_t width, Each each) {
-    if (width <= 32) {
-        uint32_t lanes = width > 16 ? 32 : width > 8 ? 16 : 8, tokens = 32 / lanes, column = f.lane % lanes;
-#pragma unroll(NB < 32 ? 1 : 2)
-        for (uint32_t token = f.warp * tokens + f.lane / lanes; token < m; token += f.warps * tokens)
-            if (column < width) each(token, column);
+// Four values to `to`, or the first `count` of them; `whole` tells that rows are aligned for all four at once.
+__device__ __forceinline__ void store_four(bf16* to, const float (&v)[4], uint32_t count, bool whole) {
+    if (whole) {
+        *reinterpret_cast<uint2*>(to) = make_uint2(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]));
         return;
     }
-    uint32_t chunks = (width + 31) / 32, token = f.warp / chunks, chunk = f.warp % chunks;
-    uint32_t token_step = f.warps / chunks, chunk_step = f.warps % chunks;
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        if (e < count) to[e] = __float2bfloat16_rn(v[e]);
+}
+
+__device__ __forceinline__ void store_four(float* to, const float (&v)[4], uint32_t count, bool whole) {
+    if (whole) {
+        *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        if (e < count) to[e] = v[e];
+}
+
+// Calls each(token, first of four columns) for all m x width, then token_done(token, lanes) when all columns of a token have been:
+// they lie in `lanes` neighbouring lanes of one warp, all of which call.
+template <typename Each, typename Done>
+__device__ __forceinline__ void by_token(const Finish& f, uint32_t m, uint32_t width, Each each, Done token_done) {
+    uint32_t lanes = width > 64 ? 32 : width > 32 ? 16 : width > 16 ? 8 : width > 8 ? 4 : 2, tokens = 32 / lanes;
 #pragma unroll 1
-    while (token < m) {
-        if (chunk * 32 + f.lane < width) each(token, chunk * 32 + f.lane);
-        token += token_step;
-        chunk += chunk_step;
-        if (chunk >= chunks) chunk -= chunks, ++token;
+    for (uint32_t first = f.warp * tokens; first < m; first += f.warps * tokens) {
+        uint32_t token = first + f.lane / lanes;
+#pragma unroll 1
+        for (uint32_t column = f.lane % lanes * 4; column < width; column += lanes * 4)
+            if (token < m) each(token, column);
+        __syncwarp();
+        token_done(token, lanes);
     }
 }
 
@@ -245,61 +252,59 @@ __device__ __forceinline__ float activated(float gate, uint32_t activation) {
 // y = acc * row_scale + bias
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_plain(const SkinnyParams& p, const Finish& f) {
-    spread<NB>(f, p.m, f.rows, [&](uint32_t token, uint32_t row) {
-        if (f.first_row + row >= p.n) return;
-        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row + row] = __float2bfloat16_rn(gathered<NB, CLUSTER>(f, row, token));
-    });
+    bool whole = ((p.n | p.out_stride) & 3) == 0;
+    auto each = [&](uint32_t token, uint32_t row) {
+        uint32_t column = f.first_row + row;
+        if (column >= p.n) return;
+        float value[4];
+        gathered<NB, CLUSTER>(f, row, token, value);
+        store_four(reinterpret_cast<bf16*>(p.out) + token * p.out_stride + column, value, p.n - column, whole);
+    };
+    by_token(f, p.m, f.rows, each, [](uint32_t, uint32_t) {});
 }
 
 // out = act(gate) * up
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_gate_up(const SkinnyParams& p, const Finish& f) {
-    spread<NB>(f, p.m, f.rows / 2, [&](uint32_t token, uint32_t column) {
+    auto each = [&](uint32_t token, uint32_t column) {
         uint32_t row = (column >> 3) * 16 + (column & 7);
         if (f.first_row + row >= p.n) return;
-        float gate = gathered<NB, CLUSTER>(f, row, token), up = gathered<NB, CLUSTER>(f, row + 8, token);
-        reinterpret_cast<bf16*>(p.out)[token * p.out_stride + f.first_row / 2 + column] =
-            __float2bfloat16_rn(activated(gate, p.activation) * up);
-    });
-}
-
-// Calls each(token, row, there) so that a token's rows lie in `lanes` neighbouring lanes of one warp (all lanes take part, `there`
-// tells whether there is something), then token_done(token, lanes) when all its rows have been.
-template <int NB, typename Each, typename Done>
-__device__ __forceinline__ void by_token(const SkinnyParams& p, const Finish& f, Each each, Done token_done) {
-    uint32_t lanes = f.rows > 16 ? 32 : f.rows > 8 ? 16 : 8, tokens = 32 / lanes;
-#pragma unroll(NB < 32 ? 1 : 2)
-    for (uint32_t first = f.warp * tokens; first < p.m; first += f.warps * tokens) {
-        uint32_t token = first + f.lane / lanes;
-#pragma unroll 1
-        for (uint32_t row = f.lane % lanes; row < ((f.rows + 31) & ~31u); row += 32)
-            each(token, row, token < p.m && row < f.rows && f.first_row + row < p.n);
-        token_done(token, lanes);
-    }
+        float gate[4], up[4];
+        gathered<NB, CLUSTER>(f, row, token, gate);
+        gathered<NB, CLUSTER>(f, row + 8, token, up);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) gate[e] = activated(gate[e], p.activation) * up[e];
+        store_four(reinterpret_cast<bf16*>(p.out) + token * p.out_stride + f.first_row / 2 + column, gate, 4, true);
+    };
+    by_token(f, p.m, f.rows / 2, each, [](uint32_t, uint32_t) {});
 }
 
 // h += residual_scale * (acc + bias); x_next = h * gain; the squares' sum
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Finish& f) {
     float squares = 0.f;
-    by_token<NB>(
-        p, f,
-        [&](uint32_t token, uint32_t row, bool there) {
-            if (!there) return;
-            uint32_t column = f.first_row + row;
-            float before = shared_float(f.h + (token * f.rows + row) * 4);
-            float value = before + p.residual_scale * gathered<NB, CLUSTER>(f, row, token);
-            reinterpret_cast<float*>(p.h)[token * p.h_stride + column] = value;
-            if (p.x_next) reinterpret_cast<bf16*>(p.x_next)[token * p.x_next_stride + column] = __float2bfloat16_rn(value * f.gain[row]);
-            squares += value * value;
-        },
-        [&](uint32_t token, uint32_t lanes) {
+    auto each = [&](uint32_t token, uint32_t row) {
+        uint32_t column = f.first_row + row;
+        if (column >= p.n) return;
+        float value[4], before[4], next[4];
+        shared_floats_if<false>(before, f.h + (token * f.rows + row) * 4, 0, true);
+        gathered<NB, CLUSTER>(f, row, token, value);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            value[e] = before[e] + p.residual_scale * value[e];
+            next[e] = value[e] * f.gain[row + e];
+            squares += value[e] * value[e];
+        }
+        store_four(reinterpret_cast<float*>(p.h) + token * p.h_stride + column, value, 4, true);
+        if (p.x_next) store_four(reinterpret_cast<bf16*>(p.x_next) + token * p.x_next_stride + column, next, 4, true);
+    };
+    by_token(f, p.m, f.rows, each, [&](uint32_t token, uint32_t lanes) {
 #pragma unroll 1
-            for (uint32_t step = lanes / 2; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
-            if (p.partials_out && f.lane % lanes == 0 && token < p.m)
-                reinterpret_cast<float*>(p.partials_out)[uint64_t(token) * p.partials_out_stride + blockIdx.x] = squares;
-            squares = 0.f;
-        });
+        for (uint32_t step = lanes / 2; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
+        if (p.partials_out && f.lane % lanes == 0 && token < p.m)
+            reinterpret_cast<float*>(p.partials_out)[uint64_t(token) * p.partials_out_stride + blockIdx.x] = squares;
+        squares = 0.f;
+    });
 }
 
 // Does (value, index) win over the best so far? Greater wins, then the lower index; NaN counts as -inf.
@@ -314,33 +319,38 @@ __device__ __forceinline__ void challenge(float& best, uint32_t& best_index, flo
 // logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finish& f) {
+    bool whole = ((p.n | p.out_stride) & 3) == 0;
     float best = __int_as_float(0xff800000);
     uint32_t best_index = 0xffffffffu;
-    by_token<NB>(
-        p, f,
-        [&](uint32_t token, uint32_t row, bool there) {
-            if (!there) return;
-            float value = gathered<NB, CLUSTER>(f, row, token) * p.logit_scale;
-            if (p.softcap != 0.f) value = p.softcap * tanhf(value / p.softcap);
-            reinterpret_cast<float*>(p.out)[token * p.out_stride + f.first_row + row] = value;
-            challenge(best, best_index, value, f.first_row + row);
-        },
-        [&](uint32_t token, uint32_t lanes) {
-            if (!p.best_value) return;
+    auto each = [&](uint32_t token, uint32_t row) {
+        uint32_t column = f.first_row + row;
+        if (column >= p.n) return;
+        float value[4];
+        gathered<NB, CLUSTER>(f, row, token, value);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            value[e] *= p.logit_scale;
+            if (p.softcap != 0.f) value[e] = p.softcap * tanhf(value[e] / p.softcap);
+            if (column + e < p.n) challenge(best, best_index, value[e], column + e);
+        }
+        store_four(reinterpret_cast<float*>(p.out) + token * p.out_stride + column, value, p.n - column, whole);
+    };
+    by_token(f, p.m, f.rows, each, [&](uint32_t token, uint32_t lanes) {
+        if (!p.best_value) return;
 #pragma unroll 1
-            for (uint32_t step = lanes / 2; step > 0; step /= 2) {
-                float value = __shfl_xor_sync(0xffffffffu, best, step);
-                uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, step);
-                challenge(best, best_index, value, index);
-            }
-            if (f.lane % lanes == 0 && token < p.m) {
-                uint64_t at = uint64_t(token) * gridDim.x + blockIdx.x;
-                reinterpret_cast<float*>(p.best_value)[at] = best;
-                reinterpret_cast<uint32_t*>(p.best_index)[at] = best_index;
-            }
-            best = __int_as_float(0xff800000);
-            best_index = 0xffffffffu;
-        });
+        for (uint32_t step = lanes / 2; step > 0; step /= 2) {
+            float value = __shfl_xor_sync(0xffffffffu, best, step);
+            uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, step);
+            challenge(best, best_index, value, index);
+        }
+        if (f.lane % lanes == 0 && token < p.m) {
+            uint64_t at = uint64_t(token) * gridDim.x + blockIdx.x;
+            reinterpret_cast<float*>(p.best_value)[at] = best;
+            reinterpret_cast<uint32_t*>(p.best_index)[at] = best_index;
+        }
+        best = __int_as_float(0xff800000);
+        best_index = 0xffffffffu;
+    });
 }
 
 template <int NB, Ending ENDING, bool CLUSTER>

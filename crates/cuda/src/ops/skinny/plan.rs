@@ -62,7 +62,7 @@ pub struct Plan {
     pub slabs: u32,
     /// Stages in shared memory.
     pub stages: u32,
-    /// Stages that are left to ask for when the next kernel may start.
+    /// Stages that are left to ask for when the next kernel may start; `u32::MAX`: as soon as this one runs.
     pub trigger_lead: u32,
     /// Blocks.
     pub blocks: u32,
@@ -122,6 +122,10 @@ impl Plan {
     fn chosen(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
         let rows = if problem.invariant { MOST_ROWS } else { problem.rows };
         let problem = Problem { rows, ..*problem };
+        let known = measured(&problem, limits);
+        if known.is_some_and(|layout| Plan::laid_out(&problem, limits, &layout).is_some()) {
+            return known;
+        }
         let cost = |layout: &Layout| {
             Some((Plan::laid_out(&problem, limits, layout)?.cost(limits), *layout))
         };
@@ -180,7 +184,7 @@ impl Plan {
             && warps <= most_warps
             && tile_rows.is_multiple_of(split * grain)
             && (family != Family::Wgmma || tile_rows.is_multiple_of(64))
-            && (family != Family::Portable || split == 1);
+            && (family == Family::Wgmma || split == 1);
         if !fits {
             return None;
         }
@@ -196,7 +200,7 @@ impl Plan {
         let each = (problem.inner as u32).div_ceil(SLAB).div_ceil(split);
         let most = room / least_stages / (tile_rows * 128 + x_pitch + 128);
         let wanted = (stage_bytes / (tile_rows * 128)).min(each).min(most / k_groups * k_groups);
-        let slabs = wanted.max(1).next_multiple_of(k_groups);
+        let slabs = (wanted / k_groups).max(1) * k_groups;
         let stage = stage_bytes_of(slabs, tile_rows, x_pitch);
         let rounds = each.div_ceil(slabs);
         let stages = match family {
@@ -252,6 +256,36 @@ fn width_of(rows: usize) -> u32 {
     WIDTHS.into_iter().find(|width| rows <= *width as usize).unwrap_or(WIDTHS[3])
 }
 
+/// Layouts that were best, in chains of whole layers on an H200, where the estimate of [`Plan::cost`] is not good enough:
+/// columns, inner, width, family, tile rows, split, k groups.
+#[rustfmt::skip]
+const MEASURED: [(usize, usize, u32, Family, u32, u32, u32); 30] = [
+    (6144, 4096, 32, Family::Warp, 24, 1, 4),      (6144, 4096, 64, Family::Wgmma, 128, 4, 1),
+    (4096, 4096, 32, Family::Warp, 16, 1, 8),      (4096, 4096, 64, Family::Wgmma, 128, 4, 1),
+    (24576, 4096, 32, Family::Warp, 96, 1, 1),     (24576, 4096, 64, Family::Wgmma, 64, 1, 2),
+    (4096, 12288, 32, Family::Warp, 16, 1, 8),     (4096, 12288, 64, Family::Wgmma, 192, 8, 1),
+    (151_936, 4096, 32, Family::Wgmma, 64, 1, 2),  (151_936, 4096, 64, Family::Wgmma, 64, 1, 2),
+    (4096, 1024, 32, Family::Warp, 16, 1, 8),      (4096, 1024, 64, Family::Wgmma, 64, 2, 2),
+    (1024, 2048, 32, Family::Wgmma, 64, 8, 1),     (1024, 2048, 64, Family::Wgmma, 64, 8, 1),
+    (6144, 1024, 32, Family::Wgmma, 64, 1, 2),     (6144, 1024, 64, Family::Wgmma, 64, 1, 2),
+    (1024, 3072, 32, Family::Wgmma, 64, 8, 1),     (1024, 3072, 64, Family::Wgmma, 64, 8, 1),
+    (151_936, 1024, 32, Family::Wgmma, 192, 1, 1), (151_936, 1024, 64, Family::Wgmma, 192, 1, 1),
+    (3072, 2048, 32, Family::Warp, 16, 1, 8),      (3072, 2048, 64, Family::Wgmma, 64, 4, 2),
+    (2048, 2048, 32, Family::Warp, 16, 1, 8),      (2048, 2048, 64, Family::Wgmma, 64, 4, 2),
+    (16384, 2048, 32, Family::Wgmma, 64, 1, 2),    (16384, 2048, 64, Family::Wgmma, 64, 1, 2),
+    (2048, 8192, 32, Family::Wgmma, 64, 4, 2),     (2048, 8192, 64, Family::Wgmma, 128, 8, 1),
+    (128_256, 2048, 32, Family::Wgmma, 128, 1, 1), (128_256, 2048, 64, Family::Wgmma, 192, 1, 1),
+];
+
+/// The entry of [`MEASURED`] for a problem.
+fn measured(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
+    let wanted = (problem.columns, problem.inner, width_of(problem.rows));
+    let applies = limits.has_wgmma() && limits.sms == 132 && !problem.invariant;
+    let entry = MEASURED.iter().find(|entry| applies && (entry.0, entry.1, entry.2) == wanted)?;
+    let &(_, _, _, family, tile_rows, split, k_groups) = entry;
+    Some(Layout { family, tile_rows, split, k_groups, stage_bytes: 16384, trigger_lead: 0 })
+}
+
 /// The layouts that may suit a problem on this device.
 pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
     let width = width_of(problem.rows);
@@ -289,15 +323,17 @@ pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
 
 impl Plan {
     /// Estimated time, in bytes that the busiest multiprocessor moves. The weights of the terms are fitted to an H200: a row of
-    /// `x` comes from the second-level cache; a block that follows another one on its multiprocessor keeps the next kernel
-    /// out; a cluster's meeting costs about a microsecond.
+    /// `x` comes from the second-level cache; a block that is alone on its multiprocessor has less under way and nothing to
+    /// hide its end behind; a cluster's meeting costs about a microsecond.
     fn cost(&self, limits: &DeviceLimits) -> f64 {
         let part = self.problem.inner as f64 * 2.0 / f64::from(self.split);
         let (weights, xs) = (f64::from(self.tile_rows) * part, self.problem.rows as f64 * part);
+        let x_share = if self.family == Family::Wgmma { 0.6 } else { 0.15 };
         let waves = f64::from(self.blocks.div_ceil(limits.sms));
+        let alone = if waves == 1.0 { 0.08 * weights + 6e3 } else { 0.0 };
         let meeting = if self.split > 1 { 40e3 * f64::from(self.split) } else { 0.0 };
         let idle = f64::from(MOST_WARPS) - f64::from(self.threads / 32);
-        waves * (weights + 0.6 * xs + 8e3) + meeting + 512.0 * idle
+        waves * (weights + x_share * xs + 4e3) + alone + meeting + 512.0 * idle
     }
 }
 
@@ -325,6 +361,7 @@ mod tests {
         assert!(plan.blocks.is_multiple_of(plan.split) && plan.split <= 8);
         assert!(plan.row_groups * unit >= plan.tile_rows, "all rows of a tile");
         assert!(plan.slabs.is_multiple_of(plan.k_groups) && plan.slabs <= 256);
+        assert!(plan.k_groups <= 8, "what a finishing lane asks for at once");
         assert!(plan.tile_rows <= 256 && plan.tile_rows.is_multiple_of(8 * plan.split));
         assert!(ending != Ending::GateUp || plan.tile_rows.is_multiple_of(16 * plan.split));
         assert!((1..=16).contains(&plan.stages) && plan.threads <= 416);
@@ -340,7 +377,7 @@ mod tests {
             0
         };
         assert!(plan.h_offset + h + 1024 <= plan.shared && plan.h_offset.is_multiple_of(16));
-        assert!(plan.family == Family::Wgmma || plan.split == 1 || plan.family == Family::Warp);
+        assert!(plan.family == Family::Wgmma || plan.split == 1);
     }
 
     proptest! {

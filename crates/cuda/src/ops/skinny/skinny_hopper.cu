@@ -206,7 +206,8 @@ template <int NB, Ending ENDING, bool WGMMA>
 __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     extern __shared__ uint8_t raw[];
     __shared__ alignas(8) uint64_t barriers[2 * SKINNY_MAX_STAGES];
-    __shared__ float row_scale[NB], bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
+    __shared__ float row_scale[NB];
+    __shared__ alignas(16) float bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
     if (p.trigger_lead == SKINNY_AT_ONCE) pdl_launch();
     uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // uniform, and the compiler sees it: wgmma wants that
     uint32_t lane = threadIdx.x % 32, multipliers = blockDim.x / 32 - 1;

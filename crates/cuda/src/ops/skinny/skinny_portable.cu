@@ -26,7 +26,8 @@ __device__ __forceinline__ void copy_slabs(uint32_t shared, uint64_t from, uint6
 template <int NB, Ending ENDING>
 __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
     extern __shared__ uint8_t raw[];
-    __shared__ float row_scale[NB], bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
+    __shared__ float row_scale[NB];
+    __shared__ alignas(16) float bias[MOST_TILE_ROWS], gain[MOST_TILE_ROWS];
     pdl_launch();
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
     uint32_t base = (shared_address(raw) + 1023) & ~1023u;

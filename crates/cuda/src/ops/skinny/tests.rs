@@ -349,9 +349,15 @@ fn problem(rows: usize, columns: usize, inner: usize, ending: Ending) -> Problem
 fn all_layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
     let mut all = layouts(problem, limits);
     all.extend(layouts(&Problem { invariant: true, ..*problem }, limits));
-    all.extend(layouts(problem, &DeviceLimits { arch: 80, ..limits.clone() }));
-    let ahead = all.iter().map(|layout| Layout { stage_bytes: 8192, trigger_lead: 1, ..*layout });
-    all.extend(ahead.collect::<Vec<_>>());
+    all.extend([80, 100].iter().flat_map(|arch| {
+        let limits = DeviceLimits { arch: *arch, ..limits.clone() };
+        layouts(problem, &limits)
+    }));
+    let others = all.iter().flat_map(|layout| {
+        let other = |trigger_lead| Layout { stage_bytes: 8192, trigger_lead, ..*layout };
+        [other(1), other(u32::MAX)]
+    });
+    all.extend(others.collect::<Vec<_>>());
     all.retain(|layout| Plan::laid_out(problem, limits, layout).is_some());
     all
 }
