@@ -10,6 +10,7 @@ cores=$(nproc)
 
 $python tokenizer.py "$out" 20000
 PROCESSES=${PROCESSES:-$((cores > 6 ? cores - 4 : cores))} $python generate.py "$out" "$data" 1256 &
+maker=$!
 $python train.py "$out" "$data" 10477
-wait
+wait "$maker"
 $python evaluate.py "$out" "$data" "$out.json"
