@@ -106,6 +106,9 @@ fn surplus(tensor: &TensorInfo) -> Finding {
     if tensor.name.ends_with(".bias") {
         return finding.hint("the configuration says that there is no bias");
     }
+    if tensor.name.ends_with("_scale") {
+        return finding.hint("scales of quantized weights or of a quantized cache are not applied");
+    }
     finding
 }
 

@@ -67,6 +67,7 @@ fn every_kind_of_misfit_is_told_at_once() {
         tensors.insert("model.layers.0.mlp.up_proj.weight".into(), tensor(&[255, 128]));
         tensors["model.layers.1.self_attn.q_proj.weight"]["dtype"] = json!("I8");
         tensors.insert("model.layers.1.self_attn.q_proj.bias".into(), tensor(&[128]));
+        tensors.insert("model.layers.1.self_attn.k_scale".into(), tensor(&[1]));
         tensors.insert("model.layers.0.self_attn.rotary_emb.inv_freq".into(), tensor(&[16]));
     });
     assert_eq!(
@@ -75,6 +76,8 @@ fn every_kind_of_misfit_is_told_at_once() {
             "model.norm.weight: is missing, wanted with the shape [128]",
             "model.layers.0.mlp.up_proj.weight: has the shape [255, 128], wanted [256, 128]",
             "model.layers.1.self_attn.q_proj.weight: is stored as I8, wanted bf16, f16, f32",
+            "model.layers.1.self_attn.k_scale: with the shape [1] has no place in this model \
+             (scales of quantized weights or of a quantized cache are not applied)",
             "model.layers.1.self_attn.q_proj.bias: with the shape [128] has no place in this model \
              (the configuration says that there is no bias)",
         ]
