@@ -151,19 +151,17 @@ impl Family {
 
 /// What names the family has to be what it is read as: a name that is passed over would let another decide.
 fn check_names(config: &Config) -> Result<(), Error> {
-    let is_list =
-        |value: &Value| value.as_array().is_some_and(|names| names.iter().all(Value::is_string));
-    let fits: [(&str, &str, &dyn Fn(&Value) -> bool); 2] = [
-        ("architectures", "a list of names", &is_list),
-        ("model_type", "a name", &Value::is_string),
-    ];
     let mut findings = Findings::default();
-    for (key, wanted, fits) in fits {
+    let mut expect = |key: &str, wanted: &str, fits: fn(&Value) -> bool| {
         let value = config.root().get(key).filter(|value| !value.is_null());
         if let Some(value) = value.filter(|value| !fits(value)) {
             findings.push(Finding::error(key, format!("is {value}, wanted {wanted}")));
         }
-    }
+    };
+    expect("architectures", "a list of names", |value| {
+        value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
+    });
+    expect("model_type", "a name", Value::is_string);
     findings.into_result().map(|_| ())
 }
 
