@@ -191,7 +191,7 @@ fn a_tokenizer_that_is_too_large_is_worth_a_note() {
     change_json(&model.path().join("tokenizer.json"), |tokenizer| {
         let added = tokenizer["added_tokens"].as_array_mut().unwrap();
         let mut token = added[0].clone();
-        token["id"] = 600.into();
+        token["id"] = 512.into();
         token["content"] = "<|beyond|>".into();
         added.push(token);
     });
