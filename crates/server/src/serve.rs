@@ -1,10 +1,20 @@
 //! The life of the server: listen, load, serve, drain, end.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::Router;
 use futures::{Stream, StreamExt};
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -14,7 +24,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use crate::{ServerOptions, routes, state::ServerState};
@@ -23,6 +33,9 @@ use crate::{ServerOptions, routes, state::ServerState};
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// After a failure to accept (no file descriptors left, say): how long to wait before the next attempt.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// For how long a connection that has asked nothing yet may still do so when the server is told to end.
+const FIRST_WORD: Duration = Duration::from_millis(250);
 
 /// How often the models are looked after.
 const LOSS_PAUSE: Duration = Duration::from_millis(100);
@@ -237,7 +250,14 @@ impl House {
         place: OwnedSemaphorePermit,
         mut draining: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let service = TowerToHyperService::new(self.router.clone());
+        let asked = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (asked, router) = (asked.clone(), TowerToHyperService::new(self.router.clone()));
+            service_fn(move |request| {
+                asked.store(true, Ordering::Relaxed);
+                router.call(request)
+            })
+        };
         let late = *draining.borrow_and_update();
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -254,8 +274,15 @@ impl House {
                 ended = connection.as_mut() => ended,
                 // It changes once: when draining begins, or when the server is gone.
                 _ = draining.changed(), if !late => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
+                    // Who has only just come in is about to ask, and shall hear that the server is leaving.
+                    let patience = if asked.load(Ordering::Relaxed) { Duration::ZERO } else { FIRST_WORD };
+                    match timeout(patience, connection.as_mut()).await {
+                        Ok(ended) => ended,
+                        Err(_) => {
+                            connection.as_mut().graceful_shutdown();
+                            connection.await
+                        }
+                    }
                 }
             };
             if let Err(error) = ended {
