@@ -1,6 +1,6 @@
 //! The backend: admits checkpoints and loads them onto one GPU.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use foundation::model::ModelManifest;
 use models::{Checkpoint, contract::DecoderExecutionContract};
@@ -73,8 +73,12 @@ impl CudaBackend {
     ) -> Result<CudaRunner, LoadError> {
         let Admitted { contract, files, plan } = self.admitted(manifest, options)?;
         let DevicePlan { memory, layout, kv_format, .. } = plan;
-        let threads = options.threads;
+        let (threads, start) = (options.threads, Instant::now());
         let weights = load::load(&self.gpu, &contract, &layout, &files, threads, progress)?;
+        let (seconds, bytes) = (start.elapsed().as_secs_f64(), contract.weight_bytes());
+        let gb_per_s = format!("{:.1}", bytes.0 as f64 / 1e9 / seconds);
+        tracing::info!(%bytes, seconds, gb_per_s, "the weights are on the GPU");
+        let start = Instant::now();
         let detail = format!("{} of KV blocks, decode graphs", memory.kv);
         if !progress(ProgressEvent::Prepare { detail }) {
             return Err(LoadError::Cancelled);
@@ -90,6 +94,8 @@ impl CudaBackend {
             graphs: self.modes.graphs,
         });
         let runner = runner.map_err(load_error)?;
+        let seconds = start.elapsed().as_secs_f64();
+        tracing::info!(seconds, "the engine is prepared, its decode steps are captured");
         match progress(ProgressEvent::Ready) {
             true => Ok(runner),
             false => Err(LoadError::Cancelled),

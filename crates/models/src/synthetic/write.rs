@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{BufWriter, Write},
     path::Path,
+    thread,
 };
 
 use foundation::{
@@ -23,8 +24,8 @@ use crate::{
 
 /// Largest shard, as `save_pretrained` cuts them.
 const SHARD: Bytes = Bytes::gib(5);
-/// Bytes made and written at a time.
-const CHUNK: usize = 1 << 22;
+/// Bytes made, by all cores, and then written at a time.
+const CHUNK: usize = 1 << 26;
 
 /// Writes the checkpoint that `config_dir` describes into `out_dir`, its weights made from `seed` and stored as `dtype`.
 /// The values equal those of [`WeightOrigin::Synthetic`] with the same seed.
@@ -176,7 +177,10 @@ impl Job<'_> {
         let mut buffer = vec![0; CHUNK.min(total)];
         for offset in (0..total).step_by(CHUNK) {
             let chunk = &mut buffer[..CHUNK.min(total - offset)];
-            fill(seed, (offset / dtype.size()) as u64, std, mean, *dtype, chunk);
+            let first = (offset / dtype.size()) as u64;
+            by_all_cores(chunk, dtype.size(), |at, part| {
+                fill(seed, first + at, std, mean, *dtype, part);
+            });
             out.write_all(chunk)?;
             self.done.0 += chunk.len() as u64;
             if !(self.progress)(self.done, self.total) {
@@ -185,6 +189,20 @@ impl Job<'_> {
         }
         Ok(true)
     }
+}
+
+/// Gives `bytes` to `work` in parts, one for each core, with the number of the part's first element.
+fn by_all_cores(bytes: &mut [u8], element: usize, work: impl Fn(u64, &mut [u8]) + Sync) {
+    /// Less is not worth a thread.
+    const LEAST: usize = 1 << 18;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let part = bytes.len().div_ceil(cores).max(LEAST).next_multiple_of(element);
+    let work = &work;
+    thread::scope(|scope| {
+        for (index, bytes) in bytes.chunks_mut(part).enumerate() {
+            scope.spawn(move || work((index * part / element) as u64, bytes));
+        }
+    });
 }
 
 /// The header of a shard, padded so that the data begins at a multiple of 64 bytes.
