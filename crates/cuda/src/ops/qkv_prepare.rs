@@ -31,17 +31,33 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     problem: Problem,
-    /// Blocks that share a row.
-    shares: u32,
-    threads: u32,
+    way: Way,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Heads rotated whole: a warp takes a row and a share of its heads, so many lanes a head.
+    Warps { lanes: u32, shares: u32 },
+    /// A block takes a row and a share of its heads.
+    Blocks { threads: u32, shares: u32 },
 }
 
 /// The kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct QkvPrepare {
-    bf16: Kernel,
-    fp8: Kernel,
+    bf16: Kernels,
+    fp8: Kernels,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Kernels {
+    blocks: Kernel,
+    /// With 4, 8 and 16 lanes a head.
+    warps: [Kernel; 3],
+}
+
+/// Threads of a block whose warps take rows.
+const WARP_THREADS: u32 = 128;
 
 /// What a launch reads and writes.
 #[derive(Debug)]
@@ -84,12 +100,14 @@ struct Params {
     half: u32,
     lane_bits: u32,
     whole_projection: u32,
+    rows: u32,
+    shares: u32,
     padding: u32,
 }
-const _: () = assert!(size_of::<Params>() == 120);
+const _: () = assert!(size_of::<Params>() == 128);
 
 impl Plan {
-    /// Small steps are spread over blocks that share a row, large ones take one block a row.
+    /// Small steps are spread over warps or blocks that share a row.
     pub fn new(
         problem: &Problem,
         limits: &crate::driver::DeviceLimits,
@@ -104,13 +122,32 @@ impl Plan {
                 requirement: format!("the rotated width must be even, up to {}", heads.head_dim),
             });
         }
-        let all = (heads.heads + 2 * heads.kv_heads) as u32;
-        let lanes = 1 << heads.lane_bits();
-        // Two blocks a multiprocessor are enough to hide what a block waits for.
-        let wanted = (2 * limits.sms).div_ceil(problem.rows.max(1) as u32);
-        let threads = if wanted > 1 { 128 } else { 256 };
-        let shares = wanted.min(all.div_ceil(threads / lanes));
-        Ok(Plan { problem: *problem, shares, threads })
+        let (all, rows) = ((heads.heads + 2 * heads.kv_heads) as u32, problem.rows.max(1) as u32);
+        let (half, whole) = (rotary as u32 / 2, rotary == heads.head_dim);
+        let way = if whole && half % 8 == 0 && problem.norm != Some(QkNormExtent::Projection) {
+            let lanes = (half / 8).next_power_of_two().max(4);
+            // Turns are computed once a warp, so that it should have many heads; a device wants many warps.
+            let wanted = (64 * limits.sms).div_ceil(rows);
+            Way::Warps { lanes, shares: wanted.clamp(1, all.div_ceil(32 / lanes)) }
+        } else {
+            let lanes = 1 << heads.lane_bits();
+            // Two blocks a multiprocessor are enough to hide what a block waits for.
+            let wanted = (2 * limits.sms).div_ceil(rows);
+            let threads = if wanted > 1 { 128 } else { 256 };
+            Way::Blocks { threads, shares: wanted.min(all.div_ceil(threads / lanes)) }
+        };
+        Ok(Plan { problem: *problem, way })
+    }
+
+    fn shape(&self) -> Shape {
+        let rows = self.problem.rows as u32;
+        let (grid, block) = match self.way {
+            Way::Warps { shares, .. } => {
+                ([(rows * shares).div_ceil(WARP_THREADS / 32), 1, 1], WARP_THREADS)
+            }
+            Way::Blocks { threads, shares } => ([rows, shares, 1], threads),
+        };
+        Shape { grid, block, shared: 0, cluster: 1, overlap: true }
     }
 }
 
@@ -118,13 +155,30 @@ impl QkvPrepare {
     /// Finds the kernels.
     pub fn load(gpu: &Gpu) -> Result<QkvPrepare, DriverError> {
         let kernel = |entry| gpu.kernel(&IMAGE, entry);
-        Ok(QkvPrepare { bf16: kernel("qkv_prepare_bf16")?, fp8: kernel("qkv_prepare_fp8")? })
+        Ok(QkvPrepare {
+            bf16: Kernels {
+                blocks: kernel("qkv_prepare_bf16")?,
+                warps: [
+                    kernel("qkv_prepare_bf16_whole_4")?,
+                    kernel("qkv_prepare_bf16_whole_8")?,
+                    kernel("qkv_prepare_bf16_whole_16")?,
+                ],
+            },
+            fp8: Kernels {
+                blocks: kernel("qkv_prepare_fp8")?,
+                warps: [
+                    kernel("qkv_prepare_fp8_whole_4")?,
+                    kernel("qkv_prepare_fp8_whole_8")?,
+                    kernel("qkv_prepare_fp8_whole_16")?,
+                ],
+            },
+        })
     }
 
     /// Queues it.
     #[allow(unsafe_code)]
     pub fn launch(&self, stream: &Stream, plan: &Plan, args: Args<'_>) -> Result<(), DriverError> {
-        let Plan { problem, shares, threads } = *plan;
+        let Plan { problem, way } = *plan;
         if problem.rows == 0 {
             return Ok(());
         }
@@ -151,16 +205,24 @@ impl QkvPrepare {
             half: (problem.rotary_dim / 2) as u32,
             lane_bits: heads.lane_bits(),
             whole_projection: (problem.norm == Some(QkNormExtent::Projection)).into(),
+            rows: problem.rows as u32,
+            shares: match way {
+                Way::Warps { shares, .. } | Way::Blocks { shares, .. } => shares,
+            },
             padding: 0,
         };
-        let kernel = match heads.cache {
+        let kernels = match heads.cache {
             CacheType::Bf16 => &self.bf16,
             CacheType::Fp8 => &self.fp8,
         };
-        let grid = [problem.rows as u32, shares, 1];
-        let shape = Shape { grid, block: threads, shared: 0, cluster: 1, overlap: true };
+        let kernel = match way {
+            Way::Blocks { .. } => &kernels.blocks,
+            Way::Warps { lanes: 0..=4, .. } => &kernels.warps[0],
+            Way::Warps { lanes: 5..=8, .. } => &kernels.warps[1],
+            Way::Warps { .. } => &kernels.warps[2],
+        };
         // SAFETY: lengths were checked against the plan; slots lie in the arena and regimes name tables by the step's check.
-        unsafe { stream.launch(kernel, shape, &params) }
+        unsafe { stream.launch(kernel, plan.shape(), &params) }
     }
 }
 

@@ -46,6 +46,8 @@ fn cases() -> Vec<Case> {
         with(Problem { rows: 300, norm: whole, ..problem }, 5),
         with(Problem { rotary_dim: 0, norm: None, ..problem }, 5),
         Case { padding: true, ..with(Problem { rows: 9, ..problem }, 3) },
+        Case { padding: true, regimes: true, ..with(Problem { rows: 600, ..problem }, 3900) },
+        with(Problem { rows: 4000, norm: None, ..problem }, 0),
         Case { regimes: true, ..with(Problem { rows: 9, ..problem }, 4094) },
         with(
             Problem {
@@ -71,13 +73,18 @@ fn cases() -> Vec<Case> {
 fn plans_cover_every_head_and_row() {
     let limits = DeviceLimits::h200();
     for case in cases() {
-        let plan = Plan::new(&case.problem, &limits).unwrap();
-        assert!(plan.threads.is_multiple_of(32) && plan.threads <= 256 && plan.shares > 0);
+        let shape = Plan::new(&case.problem, &limits).unwrap().shape();
+        assert!(shape.block.is_multiple_of(32) && shape.block <= 256 && shape.grid[1] > 0);
     }
     let heads = Heads { heads: 32, kv_heads: 8, head_dim: 128, cache: CacheType::Bf16 };
     let problem = Problem { rows: 1, heads, rotary_dim: 128, norm: None };
-    assert_eq!(Plan::new(&problem, &limits).unwrap().shares, 6);
-    assert_eq!(Plan::new(&Problem { rows: 4096, ..problem }, &limits).unwrap().shares, 1);
+    let way = |problem| Plan::new(&problem, &limits).unwrap().way;
+    assert_eq!(way(problem), Way::Warps { lanes: 8, shares: 12 });
+    assert_eq!(way(Problem { rows: 2048, ..problem }), Way::Warps { lanes: 8, shares: 5 });
+    assert_eq!(way(Problem { rows: 16384, ..problem }), Way::Warps { lanes: 8, shares: 1 });
+    let part = Problem { rotary_dim: 64, ..problem };
+    assert_eq!(way(part), Way::Blocks { threads: 128, shares: 6 });
+    assert_eq!(way(Problem { rows: 4096, ..part }), Way::Blocks { threads: 256, shares: 1 });
     for rotary_dim in [7, 130] {
         assert!(Plan::new(&Problem { rotary_dim, ..problem }, &limits).is_err());
     }
