@@ -34,7 +34,8 @@ use crate::{
     weights::{LayerWeights, Matrix, Vector},
 };
 
-/// Rows from which on the library's product and a launch of its own for the gates beat one launch for both.
+/// Rows from which on, where there is no kernel for Hopper, the library's product and a launch of its own for the gates beat one
+/// launch for both.
 const ROWS_FOR_LIBRARY: usize = 512;
 
 /// Why a step could not be queued.
@@ -272,8 +273,8 @@ impl Forward<'_> {
         self.leave_branch(branch, inner, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
     }
 
-    /// `inner = activation(x Wgate) * (x Wup)`: in one launch, or by the library's product and a launch behind it where the rows
-    /// are so many that its speed pays for the detour.
+    /// `inner = activation(x Wgate) * (x Wup)`: in one launch, or by the library's product and a launch behind it where its speed
+    /// pays for the detour.
     fn gate_up(
         &self,
         weights: &LayerWeights,
@@ -282,7 +283,8 @@ impl Forward<'_> {
     ) -> Result<(), ForwardError> {
         let LayerWeights { gate_up, gate_up_bias, down, .. } = *weights;
         let x = self.part(buffers.x.view(), gate_up.cols);
-        let library = self.ops.gemm.has_library() && !self.invariant;
+        let gemm = &self.ops.gemm;
+        let library = gemm.has_library() && !gemm.has_wgmma() && !self.invariant;
         if !library || self.rows() < ROWS_FOR_LIBRARY {
             let inner = Target::Bf16(self.part_mut(buffers.inner.view_mut(), down.cols));
             return self.product(gate_up, gate_up_bias, x, Output::GateUp(activation), inner);

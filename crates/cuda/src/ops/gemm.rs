@@ -137,6 +137,11 @@ impl Gemm {
         self.library.is_some()
     }
 
+    /// Whether the device has Hopper's warpgroup products.
+    pub fn has_wgmma(&self) -> bool {
+        self.limits.has_wgmma()
+    }
+
     /// What choices depend on here.
     pub fn stamp(&self) -> &Stamp {
         self.choices.stamp()

@@ -7,13 +7,16 @@
 //           inside it and store their own part alone.
 //           many rows: clusters of CLUSTER blocks, one above the other, share a weight tile, of which each brings its part for
 //           all; they are persistent and take every gridDim-th tile
+//           very many rows: blocks of their own, persistent; the two warpgroups take turns, each with a tile of 128 x BN, so that
+//           one multiplies while the other activates and stores
 //           few rows: the SPLIT blocks of a cluster share one tile, each a stretch of k, and add their sums through each
 //           other's shared memory
 // numerics  f32 accumulation in one fixed order over k: a row never depends on the other rows. Split tiles add SPLIT such sums
 //           in the order of the blocks: rerun == run, but not equal to tiles that are not split
 // bound     compute: 2*rows*n*k at 780 TFLOP/s (an H200 at its power limit: about 680); few rows: 2*n*k bytes at 4.7 TB/s
 // limits    sm_90a; k % 8 == 0; x, w 16-byte aligned; any n (gate_up: n % 16 == 0), any rows; live_rows as in gemm.cu
-// rejected  a cluster-wide release at every stage, copies beyond the edges, tanhf and erff in the epilogue (docs/lab-log.md)
+// rejected  a cluster-wide release at every stage, copies beyond the edges, tanhf and erff in the epilogue, additions left to the
+//           memory (docs/lab-log.md)
 #include "gemm.cuh"
 
 struct alignas(64) TensorMap { uint64_t opaque[16]; };
@@ -71,6 +74,10 @@ __device__ __forceinline__ void tensor_copy_2d_to_all(uint32_t shared, const voi
 PRODUCT(64, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", %30, %31", TIED32(0), "%32", "%33", "%34")
 PRODUCT(128, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", " NAMES10(3) ", " NAMES10(4) ", " NAMES10(5) ", %60, %61, %62, %63",
         TIED32(0) COMMA TIED32(32), "%64", "%65", "%66")
+PRODUCT(160, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", " NAMES10(3) ", " NAMES10(4) ", " NAMES10(5) ", " NAMES10(6) ", " NAMES10(7),
+        TIED32(0) COMMA TIED32(32) COMMA TIED16(64), "%80", "%81", "%82")
+PRODUCT(176, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", " NAMES10(3) ", " NAMES10(4) ", " NAMES10(5) ", " NAMES10(6) ", " NAMES10(7)
+        ", %80, %81, %82, %83, %84, %85, %86, %87", TIED32(0) COMMA TIED32(32) COMMA TIED16(64) COMMA TIED4(80) COMMA TIED4(84), "%88", "%89", "%90")
 PRODUCT(192, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", " NAMES10(3) ", " NAMES10(4) ", " NAMES10(5) ", " NAMES10(6) ", " NAMES10(7) ", " NAMES10(8)
         ", %90, %91, %92, %93, %94, %95", TIED32(0) COMMA TIED32(32) COMMA TIED32(64), "%96", "%97", "%98")
 PRODUCT(256, NAMES10() ", " NAMES10(1) ", " NAMES10(2) ", " NAMES10(3) ", " NAMES10(4) ", " NAMES10(5) ", " NAMES10(6) ", " NAMES10(7) ", " NAMES10(8)
@@ -140,17 +147,19 @@ __device__ __forceinline__ void store_wide(const GemmWgmmaParams& p, const float
 // Four pieces of eight columns change hands inside a quad so that every lane stores 16 bytes of one row.
 template <class T, bool GATED, bool ERF>
 __device__ __forceinline__ void store_narrow(const GemmWgmmaParams& p, const float (&d)[T::BN / 2], uint32_t row0, uint32_t col0, const Window& window, bool whole) {
-    constexpr uint32_t STEP = GATED ? 2 : 1; // a gated piece is made of two
+    constexpr uint32_t STEP = GATED ? 2 : 1, PIECES = T::BN / 8; // a gated piece is made of two
     const uint32_t lane = threadIdx.x % 32, t = lane % 4, n = p.n / STEP;
 #pragma unroll
-    for (uint32_t j = 0; j < T::BN / 8; j += 4 * STEP) {
+    for (uint32_t j = 0; j < PIECES; j += 4 * STEP) {
 #pragma unroll
         for (uint32_t half = 0; half < 2; half++) {
             uint32_t v[4];
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++) {
                 const uint32_t at = 4 * (j + i * STEP) + 2 * half;
-                if constexpr (GATED) {
+                if (j + i * STEP >= PIECES) {
+                    v[i] = 0; // the last four are fewer
+                } else if constexpr (GATED) {
                     v[i] = pack_bf16(activate<ERF>(d[at], p.activation) * d[at + 4], activate<ERF>(d[at + 1], p.activation) * d[at + 5]);
                 } else {
                     v[i] = pack_bf16(d[at], d[at + 1]);
@@ -158,7 +167,7 @@ __device__ __forceinline__ void store_narrow(const GemmWgmmaParams& p, const flo
             }
             transpose_quad(v, t);
             const uint32_t row = row0 + half * 8 + lane / 4;
-            if (row < window.row_begin || row >= window.row_end) continue;
+            if (row < window.row_begin || row >= window.row_end || (PIECES % (4 * STEP) != 0 && j + t * STEP >= PIECES)) continue;
             store_eight(reinterpret_cast<bf16*>(p.y) + uint64_t(row) * n, (col0 + j * 8) / STEP + t * 8, window.col_begin / STEP, n, v, whole);
         }
     }
@@ -299,6 +308,104 @@ template <class T, Epilogue E> __device__ __forceinline__ void gemm(const GemmWg
             if (lane < T::CLUSTER) arrive_at(empty + previous * 8, lane);
             const uint32_t row0 = (at.row_tile * T::CLUSTER + rank) * BM, col0 = at.col_tile * T::BN;
             store_tile<T, E>(p, d, inside(row0, BM, p.rows) + my_rows + warp * 16, inside(col0, T::BN, p.n), Window{row0, rows, col0});
+        }
+    }
+}
+
+// ---- many rows: the two warpgroups take turns, each with a tile of its own: while one stores, the other multiplies ----
+
+template <uint32_t BN_, uint32_t STAGES_> struct TurnsTile {
+    static constexpr uint32_t BN = BN_, STAGES = STAGES_;
+    static constexpr uint32_t X_BYTES = BM * BK * 2, W_BYTES = BN * BK * 2, STAGE_BYTES = X_BYTES + W_BYTES;
+};
+
+template <class T, Epilogue E> __device__ __forceinline__ void gemm_turns(const GemmWgmmaParams& p) {
+    extern __shared__ unsigned char memory[];
+    __shared__ __align__(8) uint64_t full_barriers[T::STAGES], empty_barriers[T::STAGES];
+    constexpr uint32_t TURN = 1; // named barriers 1 and 2: the first or the second warpgroup may multiply
+    pdl_launch();
+    const uint32_t stages = (shared_address(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+    const uint32_t full = shared_address(full_barriers), empty = shared_address(empty_barriers), warpgroup = threadIdx.x / 128;
+    const uint32_t stage_bytes = p.x_box * BK * 2 + T::W_BYTES, steps = (p.k + BK - 1) / BK; // what arrives in a stage; stages of a tile
+    if (threadIdx.x == 0) {
+        for (uint32_t s = 0; s < T::STAGES; s++) {
+            mbarrier_init(full + s * 8, 1);
+            mbarrier_init(empty + s * 8, 4);
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+    const uint32_t col_tiles = (p.n + T::BN - 1) / T::BN;
+    // The first weights do not wait for the kernel before this one, where it is certain that they are wanted.
+    uint32_t early = 0;
+    if (threadIdx.x == 0 && !p.live_rows) {
+        const uint32_t col0 = inside(place<GROUP>(blockIdx.x, (p.rows + BM - 1) / BM, col_tiles).col_tile * T::BN, T::BN, p.n);
+        for (; early < min(steps, T::STAGES); early++) {
+            mbarrier_arrive_expect(full + early * 8, stage_bytes);
+            tensor_copy_2d(stages + early * T::STAGE_BYTES + T::X_BYTES, &p.w, early * BK, col0, full + early * 8);
+        }
+    }
+    pdl_wait();
+    const uint32_t rows = p.live_rows ? min(*reinterpret_cast<const uint32_t*>(p.live_rows), p.rows) : p.rows;
+    const uint32_t row_tiles = (rows + BM - 1) / BM, tiles = row_tiles * col_tiles;
+
+    if (warpgroup == 0) {
+        registers_lower<40>();
+        if (threadIdx.x == 0) {
+            uint32_t slot = 0, phase = 0;
+            for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const Place at = place<GROUP>(tile, row_tiles, col_tiles);
+                const uint32_t row0 = inside(at.row_tile * BM, BM, p.rows), col0 = inside(at.col_tile * T::BN, T::BN, p.n);
+                for (uint32_t step = 0; step < steps; step++) {
+                    const uint32_t x_stage = stages + slot * T::STAGE_BYTES, barrier = full + slot * 8;
+                    mbarrier_wait(empty + slot * 8, phase ^ 1);
+                    if (early > 0) {
+                        early--;
+                    } else {
+                        mbarrier_arrive_expect(barrier, stage_bytes);
+                        tensor_copy_2d(x_stage + T::X_BYTES, &p.w, step * BK, col0, barrier);
+                    }
+                    tensor_copy_2d(x_stage, &p.x, step * BK, row0, barrier);
+                    if (++slot == T::STAGES) { slot = 0; phase ^= 1; }
+                }
+            }
+        }
+    } else {
+        registers_raise<232>();
+        const uint32_t mine = warpgroup - 1, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+        if (mine == 1) asm volatile("bar.arrive %0, 256;" ::"n"(TURN) : "memory");
+        uint32_t taken = mine * steps; // stages that tiles before this one fill
+        for (uint32_t tile = blockIdx.x + mine * gridDim.x; tile < tiles; tile += 2 * gridDim.x, taken += steps) {
+            const Place at = place<GROUP>(tile, row_tiles, col_tiles);
+            float low[T::BN / 2], high[T::BN / 2]; // rows 0 .. 63 and 64 .. 127
+            uint32_t slot = taken % T::STAGES, phase = taken / T::STAGES % 2, previous = 0;
+            asm volatile("bar.sync %0, 256;" ::"r"(TURN + mine) : "memory");
+            for (uint32_t step = 0; step < steps; step++) {
+                mbarrier_wait(full + slot * 8, phase);
+                const uint32_t x_stage = stages + slot * T::STAGE_BYTES;
+                const uint64_t a = wgmma_descriptor(x_stage), b = wgmma_descriptor(x_stage + T::X_BYTES);
+                wgmma_fence();
+#pragma unroll
+                for (uint32_t k16 = 0; k16 < BK / 16; k16++) {
+                    multiply(low, a + 2 * k16, b + 2 * k16, step | k16);
+                    multiply(high, a + 64 * BK * 2 / 16 + 2 * k16, b + 2 * k16, step | k16);
+                }
+                wgmma_commit();
+                wgmma_wait<1>();
+                if (step > 0 && lane == 0) mbarrier_arrive(empty + previous * 8);
+                previous = slot;
+                if (++slot == T::STAGES) { slot = 0; phase ^= 1; }
+            }
+            asm volatile("bar.arrive %0, 256;" ::"r"(TURN + (mine ^ 1)) : "memory");
+            taken += steps;
+            wgmma_wait<0>();
+#pragma unroll
+            for (uint32_t i = 0; i < T::BN / 2; i++) asm volatile("" : "+f"(low[i]), "+f"(high[i])::"memory"); // no read moves up
+            if (lane == 0) mbarrier_arrive(empty + previous * 8);
+            const uint32_t row0 = at.row_tile * BM, col0 = at.col_tile * T::BN;
+            const uint32_t first = inside(row0, BM, p.rows) + warp * 16, column = inside(col0, T::BN, p.n);
+            store_tile<T, E>(p, low, first, column, Window{row0, rows, col0});
+            store_tile<T, E>(p, high, first + 64, column, Window{row0, rows, col0});
         }
     }
 }
@@ -474,8 +581,10 @@ template <class T, Epilogue E> __device__ __forceinline__ void gemm_split(const 
 
 #define BODY(bn, cluster, stages, epilogue) gemm<Tile<bn, cluster, stages>, epilogue>(p);
 #define SPLIT_BODY(bn, split, stages, epilogue) gemm_split<SplitTile<bn, split, stages>, epilogue>(p);
+#define TURNS_BODY(bn, turns, stages, epilogue) gemm_turns<TurnsTile<bn, stages>, epilogue>(p);
 #else
 #define BODY(bn, cluster, stages, epilogue)
+#define TURNS_BODY(bn, turns, stages, epilogue)
 #define SPLIT_BODY(bn, split, stages, epilogue)
 #endif
 
@@ -497,6 +606,8 @@ GEMM_ALL(wgmma, 256, 1, 4, BODY)
 GEMM_ALL(wgmma, 128, 2, 6, BODY)
 GEMM_ALL(wgmma, 192, 2, 5, BODY)
 GEMM_ALL(wgmma, 256, 2, 4, BODY)
+GEMM_ALL(wgmma_turns, 160, 2, 6, TURNS_BODY)
+GEMM_ALL(wgmma_turns, 176, 2, 5, TURNS_BODY)
 GEMM_ALL(wgmma_split, 64, 4, 8, SPLIT_BODY)
 GEMM_ALL(wgmma_split, 128, 2, 6, SPLIT_BODY)
 GEMM_ALL(wgmma_split, 128, 4, 6, SPLIT_BODY)

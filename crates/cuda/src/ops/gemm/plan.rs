@@ -101,6 +101,8 @@ pub struct WgmmaTile {
     pub cluster: u32,
     /// Blocks that share one tile of `y`, each a stretch of `k`; their sums are added in order. 1: the sum is in one piece.
     pub split: u32,
+    /// Whether the halves of a block take turns, each with a tile of its own: one multiplies while the other stores.
+    pub turns: bool,
     stages: u32,
     /// Kernels by output: bf16, f32, added f32, gate and up.
     pub(super) entries: [&'static str; 4],
@@ -131,8 +133,19 @@ macro_rules! wgmma {
             columns: $columns,
             cluster: $cluster,
             split: 1,
+            turns: false,
             stages: $stages,
             entries: entries!(concat!("gemm_wgmma_", $columns, "x", $cluster)),
+        }
+    };
+    ($columns:literal in turns, $stages:literal stages) => {
+        WgmmaTile {
+            columns: $columns,
+            cluster: 1,
+            split: 1,
+            turns: true,
+            stages: $stages,
+            entries: entries!(concat!("gemm_wgmma_turns_", $columns, "x2")),
         }
     };
     ($columns:literal / $split:literal, $stages:literal stages) => {
@@ -140,6 +153,7 @@ macro_rules! wgmma {
             columns: $columns,
             cluster: 1,
             split: $split,
+            turns: false,
             stages: $stages,
             entries: entries!(concat!("gemm_wgmma_split_", $columns, "x", $split)),
         }
@@ -147,7 +161,7 @@ macro_rules! wgmma {
 }
 
 /// Mirrors the list at the end of `gemm_wgmma.cu`.
-pub static WGMMA: [WgmmaTile; 12] = [
+pub static WGMMA: [WgmmaTile; 14] = [
     wgmma!(64 x 1, 8 stages),
     wgmma!(128 x 1, 6 stages),
     wgmma!(192 x 1, 5 stages),
@@ -160,8 +174,13 @@ pub static WGMMA: [WgmmaTile; 12] = [
     wgmma!(128 / 4, 6 stages),
     wgmma!(192 / 2, 5 stages),
     wgmma!(192 / 4, 5 stages),
+    wgmma!(160 in turns, 6 stages),
+    wgmma!(176 in turns, 5 stages),
 ];
 
+/// Rows from which on the kernels for Hopper store bf16 sooner than the library does by the algorithm that it thinks best. (What it
+/// adds in f32 it has asked for in time; these kernels have not.)
+const OUR_ROWS: u32 = 512;
 /// Elements of `k` that a stage holds.
 const STAGE_K: u32 = 64;
 /// Rows of `y` that a block of a [`WgmmaTile`] computes.
@@ -191,13 +210,17 @@ pub struct Plan {
 
 impl Plan {
     /// The rule for shapes that nobody has timed: the library for what it can do (no gating; no request that a row's result be
-    /// independent of the others), else the tile whose waves over the device are shortest.
+    /// independent of the others) and does faster, else the tile whose waves over the device are shortest.
     pub fn new(
         problem: &Problem,
         limits: &DeviceLimits,
         cublaslt: bool,
     ) -> Result<Plan, Unsupported> {
-        let able = !matches!(problem.output, Output::GateUp(_)) && !problem.invariant;
+        let able = match problem.output {
+            Output::GateUp(_) => false,
+            Output::Bf16 => !limits.has_wgmma() || problem.rows < OUR_ROWS,
+            Output::F32 | Output::AddF32 => true,
+        } && !problem.invariant;
         if cublaslt && able && problem.check().is_ok() {
             return Plan::by(problem, limits, Route::Cublaslt);
         }
@@ -279,8 +302,10 @@ impl WgmmaTile {
     }
 
     /// A sum in several pieces has another order than one in a single piece.
-    fn fits(&self, problem: &Problem) -> bool {
-        self.split == 1 || !problem.invariant
+    /// Turns pay where every block has several.
+    fn fits(&self, problem: &Problem, sms: u32) -> bool {
+        let several = self.tiles(problem.rows, problem.n) >= 2 * u64::from(sms);
+        (self.split == 1 || !problem.invariant) && (!self.turns || several)
     }
 
     /// Nanoseconds that a product takes, roughly: waves of tiles, each so many steps of 64 along `k`; at least as long as its
@@ -289,7 +314,10 @@ impl WgmmaTile {
         let Problem { rows, n, k, .. } = *problem;
         let blocks = self.tiles(rows, n) * u64::from(self.cluster * self.split);
         let steps = u64::from(k.div_ceil(STAGE_K).div_ceil(self.split));
-        let step_ns = 125 + u64::from(self.columns) * 203 / 100;
+        let step_ns = match self.turns {
+            false => 125 + u64::from(self.columns) * 203 / 100,
+            true => u64::from(self.columns) * 5 / 2,
+        };
         let weights_ns = u64::from(n) * u64::from(k) * 2 / 3700;
         let fixed_ns = match self.split {
             1 => 2500,
@@ -309,12 +337,13 @@ pub(super) fn candidates(problem: &Problem, limits: &DeviceLimits) -> Vec<Route>
         Route::Wgmma(best) => *tile != best && cost(tile) * 10 <= cost(best) * 14,
         _ => false,
     };
-    let others = WGMMA.iter().filter(|tile| tile.fits(problem)).filter(near).map(Route::Wgmma);
+    let able = WGMMA.iter().filter(|tile| tile.fits(problem, limits.sms));
+    let others = able.filter(near).map(Route::Wgmma);
     [first].into_iter().chain(others).collect()
 }
 
 fn wgmma_tile(problem: &Problem, sms: u32) -> &'static WgmmaTile {
-    let able = WGMMA.iter().filter(|tile| tile.fits(problem));
+    let able = WGMMA.iter().filter(|tile| tile.fits(problem, sms));
     able.min_by_key(|tile| tile.cost(problem, sms)).expect("a sum in one piece fits every problem")
 }
 
