@@ -17,13 +17,24 @@ pub(super) struct Library {
     cublaslt: Cublaslt,
     workspace: Buffer<u8>,
     /// By shape: the product, or `None` where the library has no algorithm for it.
-    prepared: Mutex<HashMap<ProductShape, Option<Prepared>>>,
+    prepared: Mutex<AllPrepared>,
 }
+
+type AllPrepared = HashMap<ProductShape, Option<Prepared>>;
 
 #[derive(Debug)]
 struct Prepared {
     product: Product,
     algorithm: Algorithm,
+}
+
+/// The number of rows whose algorithm so many rows take: asking the library takes about a millisecond, and prompts have any
+/// length. Up to 256 each number has its own, beyond that there are four to an octave.
+fn class_of(rows: u32) -> u32 {
+    match rows {
+        0..=256 => rows,
+        _ => rows.next_multiple_of((rows.next_power_of_two() / 8).max(64)),
+    }
 }
 
 /// A problem as the library would see it; `None` for what it cannot be asked.
@@ -52,12 +63,32 @@ impl Library {
     pub(super) fn can(&self, problem: &Problem) -> bool {
         let Some(shape) = shape_of(problem) else { return false };
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        prepared.entry(shape).or_insert_with(|| self.prepare(shape)).is_some()
+        self.prepared(shape, &mut prepared).is_some()
     }
 
-    fn prepare(&self, shape: ProductShape) -> Option<Prepared> {
+    /// Looks a shape up, or prepares it as its class is.
+    fn prepared<'a>(&self, shape: ProductShape, all: &'a mut AllPrepared) -> Option<&'a Prepared> {
+        if !all.contains_key(&shape) {
+            let class = ProductShape { rows: class_of(shape.rows), ..shape };
+            let known = match class == shape {
+                true => None,
+                false => self.prepared(class, all).map(|prepared| prepared.algorithm),
+            };
+            let made = self.prepare(shape, known);
+            all.insert(shape, made);
+        }
+        all.get(&shape)?.as_ref()
+    }
+
+    /// By the algorithm that is known, if the library takes it, or else by its favourite.
+    fn prepare(&self, shape: ProductShape, known: Option<Algorithm>) -> Option<Prepared> {
+        let most = self.workspace.len() as u64;
         let asked = self.cublaslt.product(shape).and_then(|product| {
-            let algorithms = product.algorithms(self.workspace.len() as u64, 1)?;
+            let known = known.and_then(|algorithm| product.accepts(&algorithm));
+            if let Some(algorithm) = known.filter(|algorithm| algorithm.workspace <= most) {
+                return Ok(Prepared { product, algorithm });
+            }
+            let algorithms = product.algorithms(most, 1)?;
             let algorithm = *algorithms.first().ok_or(Why::NoAlgorithm(shape))?;
             Ok(Prepared { product, algorithm })
         });
@@ -112,5 +143,23 @@ impl Library {
         };
         // SAFETY: `super::check` found lengths, types and alignment as the problem wants them; the workspace is ours.
         unsafe { product.run(stream, algorithm, &operands) }.map_err(|why| refused(why.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::class_of;
+
+    #[test]
+    fn classes_hold_all_that_are_not_more_and_are_near() {
+        assert_eq!(
+            [1, 255, 256, 257, 512, 513, 2000, 2048, 8000].map(class_of),
+            [1, 255, 256, 320, 512, 640, 2048, 2048, 8192]
+        );
+        for rows in 257..20_000 {
+            let class = class_of(rows);
+            assert!(class >= rows && class * 4 <= rows * 5, "{rows}: {class}");
+            assert_eq!(class_of(class), class, "{rows}");
+        }
     }
 }
