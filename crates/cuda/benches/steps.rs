@@ -1,8 +1,9 @@
 //! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
 //! prefills of one prompt.
 //!
-//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [BATCHES]` makes weights up from a `config.json` and prints one line of
-//! JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills.
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [prefill] [BATCHES]` makes weights up from a `config.json` and prints
+//! one line of JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills; with
+//! `prefill` it times prefills alone, more of each.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
@@ -35,14 +36,17 @@ fn main() -> Outcome {
         return Ok(());
     };
     let rest: Vec<String> = arguments.collect();
-    let graphs = !rest.iter().any(|argument| argument == "eager");
-    let sizes =
-        rest.iter().filter(|argument| *argument != "eager").flat_map(|list| list.split(','));
-    let sizes: Vec<usize> = sizes.map(str::parse).collect::<Result<_, _>>()?;
+    let asked = |word: &str| rest.iter().any(|argument| argument == word);
+    let (graphs, prefills) = (!asked("eager"), asked("prefill"));
+    let lists = rest.iter().filter(|argument| !["eager", "prefill"].contains(&argument.as_str()));
+    let sizes = lists.flat_map(|list| list.split(',')).map(str::parse);
+    let sizes: Vec<usize> = sizes.collect::<Result<_, _>>()?;
     let (batches, prompts) = match sizes.is_empty() {
+        true if prefills => (&[][..], &PROMPTS[..]),
         true => (&BATCHES[..], &PROMPTS[..]),
         false => (&sizes[..], &[][..]),
     };
+    let repeats = if prefills { 7 } else { 4 };
     let Some(gpu) = cuda::testing::gpu() else { return Ok(()) };
     let manifest = ModelManifest {
         weights: WeightOrigin::Synthetic { seed: 7, dtype: DType::BF16 },
@@ -64,10 +68,14 @@ fn main() -> Outcome {
         println!(r#"{{"config": "{config}", "decode": {batch}, "ms_per_step": {ms:.4}}}"#);
     }
     for &prompt in prompts {
+        let first = bench.prefill(prompt)?;
         let mut times: Vec<f64> =
-            (0..4).map(|_| bench.prefill(prompt)).collect::<Outcome<Vec<f64>>>()?;
+            (1..repeats).map(|_| bench.prefill(prompt)).collect::<Outcome<Vec<f64>>>()?;
         times.sort_by(f64::total_cmp);
-        println!(r#"{{"config": "{config}", "prefill": {prompt}, "ms": {:.3}}}"#, times[1]);
+        let (median, best) = (times[times.len() / 2], times[0]);
+        println!(
+            r#"{{"config": "{config}", "prefill": {prompt}, "ms": {median:.3}, "best": {best:.3}, "first": {first:.3}}}"#
+        );
     }
     Ok(())
 }
