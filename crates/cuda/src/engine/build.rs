@@ -213,8 +213,8 @@ fn block_words(
     let items =
         buckets.iter().flat_map(|bucket| &bucket.plans).map(|plan| plan.items() * ITEM_WORDS);
     let items = shape.kinds * items.max().unwrap_or(0);
-    // Tiles: at most one for each row, head and kind; given embeddings: a row each.
-    let tiles = shape.kinds * (rows * 64 + 4096);
+    // Tiles: at most one for each row, head and kind, and once more for the last layer's picked rows; given embeddings: a row each.
+    let tiles = (shape.kinds + 1) * (rows * 64 + 4096) + rows;
     let lists = sequences * (semantic.vocab_size.div_ceil(32) + LIST_WORDS);
     let resets = sequences * plan.max_sequence_tokens;
     fixed + tables + items + tiles + lists + resets + rows * (semantic.hidden_size + 1) + 4096

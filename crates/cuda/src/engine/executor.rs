@@ -11,14 +11,14 @@ use super::{
         Ending, Results, SamplingLimits, SamplingPlaces, SamplingState, live_outputs, read_values,
     },
     pack::{Block, Regimes, pack},
-    work::{ITEM_WORDS, WorkError, fill_items, mixed},
+    work::{ITEM_WORDS, WorkError, fill_items, mixed, picked},
 };
 use crate::{
     driver::{Buffer, DriverError, Event, Graph, Pinned, Stream, View},
     model::{
         buffers::Buffers,
         decoder::Decoder,
-        forward::{AttentionWork, Forward, ForwardError},
+        forward::{AttentionWork, Forward, ForwardError, Picked},
         kv::KvArena,
         small::SmallPlans,
     },
@@ -150,7 +150,8 @@ impl Executor {
             let graph = patiently(|| {
                 let parts = Parts::of(self);
                 Graph::capture(parts.stream, |_| {
-                    parts.forward(&layout, &work, None, small.as_ref()).map_err(ExecuteError::from)
+                    let forward = parts.forward(&layout, &work, None, None, small.as_ref());
+                    forward.map_err(ExecuteError::from)
                 })
             })?;
             self.buckets[index].graph = Some(graph);
@@ -228,7 +229,7 @@ impl Executor {
             None => {
                 let (work, small) =
                     (self.buckets[bucket].work(), self.buckets[bucket].small.clone());
-                Parts::of(self).forward(&layout, &work, None, small.as_ref())?;
+                Parts::of(self).forward(&layout, &work, None, None, small.as_ref())?;
             }
         }
         Ok((layout, places))
@@ -262,11 +263,21 @@ impl Executor {
                 &mut block,
             )?);
         }
+        // The picked rows of the stream change places through the room of the projection.
+        let hidden = self.decoder.semantic.hidden_size;
+        let has_room = self.buffers.qkv.len() >= 2 * batch.outputs.len() * hidden;
+        let picked = match self.decoder.layers.last() {
+            Some(last) if has_room => {
+                let (kind, work) = (&self.decoder.attentions[last.kind], &work[last.kind]);
+                picked(batch, kind, work, &layout, self.invariant, limits, &mut block)?
+            }
+            _ => None,
+        };
         let given = pack_given(batch, &layout, &mut block)?;
         let places = sampling.pack(batch, &layout, &mut block).map_err(WorkError::from)?;
         let used = block.used();
         self.upload(staging, used)?;
-        Parts::of(self).forward(&layout, &work, given, None)?;
+        Parts::of(self).forward(&layout, &work, picked.as_ref(), given, None)?;
         Ok((layout, places))
     }
 
@@ -386,6 +397,7 @@ impl<'a> Parts<'a> {
         self,
         layout: &Layout,
         work: &[AttentionWork],
+        picked: Option<&Picked>,
         given: Option<GivenPlaces>,
         small: Option<&SmallPlans>,
     ) -> Result<(), ForwardError> {
@@ -401,6 +413,8 @@ impl<'a> Parts<'a> {
                 values: self.block.slice(values).cast(),
             }),
             work,
+            picked,
+            rows: layout.room.rows,
             cache_layers: self.cache_layers,
             invariant: self.invariant,
         };

@@ -171,6 +171,26 @@ impl Decoder {
         Some(NormWeight { weight: self.vector(weight), eps: spec.eps })
     }
 
+    /// Whether what a layer's attention gives is added to the stream by its last product: it has no norm of its own and a scale of
+    /// 1, and a norm follows.
+    pub fn mixer_is_added(&self, layer: usize) -> bool {
+        let weights = &self.weights.parts.layers[layer];
+        let spec = &self.layers[layer].spec;
+        let has_own = self.norm(weights.mixer_post_norm, spec.mixer_post_norm.as_ref()).is_some();
+        !has_own && spec.residual_scale == 1.0 && self.ff_pre_norm(layer).is_some()
+    }
+
+    /// The same of its feed-forward; behind the last layer's nothing has to follow.
+    pub fn ff_is_added(&self, layer: usize) -> bool {
+        let weights = &self.weights.parts.layers[layer];
+        let spec = &self.layers[layer].spec;
+        let has_own = self.norm(weights.ff_post_norm, spec.ff_post_norm.as_ref()).is_some();
+        let is_last = layer + 1 == self.layers.len();
+        !has_own
+            && spec.residual_scale == 1.0
+            && (is_last || self.mixer_pre_norm(layer + 1).is_some())
+    }
+
     /// The norm on the way into a layer's attention.
     pub fn mixer_pre_norm(&self, layer: usize) -> Option<NormWeight<'_>> {
         let weight = self.weights.parts.layers[layer].mixer_pre_norm;

@@ -10,6 +10,9 @@
 //! ```
 //!
 //! A branch without a norm of its own and a scale of 1 is added to the stream by its product; others take a launch more.
+//!
+//! Of the last layer only keys and values are wanted of every row; what comes behind them, of rows with an output. Where those are
+//! few, they are picked, and the stream is theirs alone from there on.
 
 use std::ops::Range;
 
@@ -25,7 +28,7 @@ use crate::{
     driver::{DriverError, Stream, View, ViewMut},
     engine::layout::Layout,
     ops::{
-        Ops, Unsupported, activation, attention_decode, attention_prefill, embed,
+        Ops, Unsupported, activation, attention_decode, attention_prefill, embed, gather,
         gemm::{self, Output, Target},
         heads::{CacheScales, Norms, Rope},
         qkv_prepare, residual_norm, rms_norm,
@@ -50,7 +53,7 @@ pub enum ForwardError {
 }
 
 /// One kind of attention's work in a step: rows that decode, and runs that prefill.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttentionWork {
     /// Plan, and where its items lie in the step block (words).
     pub decode: Option<(attention_decode::Plan, Range<usize>)>,
@@ -58,8 +61,17 @@ pub struct AttentionWork {
     pub prefill: Option<(attention_prefill::Plan, Range<usize>, Range<usize>)>,
 }
 
-/// What one walk needs beside buffers.
+/// The rows that the last layer is computed for, where they are not all.
 #[derive(Debug)]
+pub struct Picked {
+    /// Where their numbers lie in the step block (words).
+    pub rows: Range<usize>,
+    /// The last layer's attention, for these rows at least.
+    pub work: AttentionWork,
+}
+
+/// What one walk needs beside buffers.
+#[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
     /// The operations.
     pub ops: &'a Ops,
@@ -77,6 +89,10 @@ pub struct Forward<'a> {
     pub given: Option<embed::Given<'a>>,
     /// For each kind of attention, its work.
     pub work: &'a [AttentionWork],
+    /// The rows that the last layer is computed for; `None`: all.
+    pub picked: Option<&'a Picked>,
+    /// Rows of the stream.
+    pub rows: usize,
     /// For each layer, its cache as prefill attention reads it.
     pub cache_layers: &'a [attention_prefill::CacheLayer],
     /// A row's result must not depend on the others.
@@ -84,7 +100,7 @@ pub struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    /// Queues the walk over the layout's rows.
+    /// Queues the walk over all rows. Where rows are picked, the stream's first rows are theirs afterwards.
     pub fn run(
         &self,
         buffers: &mut Buffers,
@@ -92,15 +108,47 @@ impl Forward<'_> {
         scratch: &mut attention_decode::Scratch,
     ) -> Result<(), ForwardError> {
         self.embed(buffers)?;
+        let last = self.decoder.layers.len().checked_sub(1);
         for (index, layer) in self.decoder.layers.iter().enumerate() {
-            self.attention(index, layer, buffers, kv, scratch)?;
-            self.feed_forward(index, layer, buffers)?;
+            self.project(index, layer, buffers, kv)?;
+            match self.picked.filter(|_| Some(index) == last) {
+                None => {
+                    self.attend(index, layer, &self.work[layer.kind], buffers, kv, scratch)?;
+                    self.leave_attention(index, layer, buffers)?;
+                    self.feed_forward(index, layer, buffers)?;
+                }
+                Some(picked) if picked.rows.is_empty() => {}
+                Some(picked) => {
+                    self.attend(index, layer, &picked.work, buffers, kv, scratch)?;
+                    let few = self.pick(picked, buffers)?;
+                    few.leave_attention(index, layer, buffers)?;
+                    few.feed_forward(index, layer, buffers)?;
+                }
+            }
         }
         Ok(())
     }
 
-    fn rows(&self) -> usize {
-        self.layout.room.rows
+    /// Moves the picked rows of what attention gave, and of the stream, to the front; the walk over them alone.
+    fn pick(&self, picked: &Picked, buffers: &mut Buffers) -> Result<Self, ForwardError> {
+        let hidden = self.decoder.semantic.hidden_size;
+        let last = self.decoder.weights.parts.layers.last().expect("rows are picked in a layer");
+        let (width, count) = (last.output.cols, picked.rows.len());
+        let rows = self.words(&picked.rows);
+        let mixed = gather::Problem { count, rows: self.rows, width, size: size_of::<bf16>() };
+        let stream = gather::Problem { width: hidden, size: size_of::<f32>(), ..mixed };
+        let gather = &self.ops.gather;
+        // Queries and the projection have done their service in this layer.
+        let args = gather::Args { x: buffers.mixed.view(), rows, y: buffers.q.view_mut() };
+        gather.launch(self.stream, &gather::Plan::new(&mixed)?, args)?;
+        let mut front = buffers.qkv.view_mut().slice(0..2 * count * hidden).cast::<f32>();
+        let args = gather::Args { x: buffers.h.view(), rows, y: front.reborrow() };
+        gather.launch(self.stream, &gather::Plan::new(&stream)?, args)?;
+        let (mixed, q) = (buffers.mixed.view_mut(), buffers.q.view());
+        self.stream.copy(q.slice(0..count * width), mixed.slice(0..count * width))?;
+        let h = buffers.h.view_mut().slice(0..count * hidden);
+        self.stream.copy(front.as_view(), h)?;
+        Ok(Forward { rows: count, ..*self })
     }
 
     /// An array of the step block.
@@ -109,7 +157,7 @@ impl Forward<'_> {
     }
 
     fn embed(&self, buffers: &mut Buffers) -> Result<(), ForwardError> {
-        let (decoder, rows) = (self.decoder, self.rows());
+        let (decoder, rows) = (self.decoder, self.rows);
         let hidden = decoder.semantic.hidden_size;
         let norm = decoder.mixer_pre_norm(0);
         let problem = embed::Problem {
@@ -130,28 +178,40 @@ impl Forward<'_> {
         Ok(self.ops.embed.launch(self.stream, &embed::Plan::new(&problem)?, args)?)
     }
 
-    fn attention(
+    /// Queries, keys and values of all rows; keys and values go to the cache.
+    fn project(
         &self,
         index: usize,
         layer: &Layer,
         buffers: &mut Buffers,
         kv: &mut KvArena,
-        scratch: &mut attention_decode::Scratch,
     ) -> Result<(), ForwardError> {
         let decoder = self.decoder;
         let weights = &decoder.weights.parts.layers[index];
         let x = self.part(buffers.x.view(), weights.qkv.cols);
         let y = self.part_mut(buffers.qkv.view_mut(), weights.qkv.rows);
         self.product(weights.qkv, weights.qkv_bias, x, Output::Bf16, Target::Bf16(y))?;
-        if !self.attention_prepares(layer) {
-            self.prepare(index, layer, buffers, kv)?;
+        match self.attention_prepares(layer) {
+            true => Ok(()),
+            false => self.prepare(index, layer, buffers, kv),
         }
-        self.attend(index, layer, buffers, kv, scratch)?;
+    }
+
+    /// What attention gave, into the stream.
+    fn leave_attention(
+        &self,
+        index: usize,
+        layer: &Layer,
+        buffers: &mut Buffers,
+    ) -> Result<(), ForwardError> {
+        let decoder = self.decoder;
+        let weights = &decoder.weights.parts.layers[index];
         let branch = Branch {
             matrix: weights.output,
             bias: weights.output_bias,
             post: decoder.norm(weights.mixer_post_norm, layer.spec.mixer_post_norm.as_ref()),
             scale: layer.spec.residual_scale,
+            is_added: decoder.mixer_is_added(index),
             next: Some(decoder.ff_pre_norm(index)),
         };
         let mixed = self.part(buffers.mixed.view(), branch.matrix.cols);
@@ -167,7 +227,7 @@ impl Forward<'_> {
     ) -> Result<(), ForwardError> {
         let kind = &self.decoder.attentions[layer.kind];
         let problem = qkv_prepare::Problem {
-            rows: self.rows(),
+            rows: self.rows,
             heads: kind.heads,
             rotary_dim: layer.attention().rope.as_ref().map_or(0, |rope| rope.rotary_dim),
             norm: layer.attention().qk_norm.map(|norm| norm.extent),
@@ -211,6 +271,7 @@ impl Forward<'_> {
         &self,
         index: usize,
         layer: &Layer,
+        work: &AttentionWork,
         buffers: &mut Buffers,
         kv: &mut KvArena,
         scratch: &mut attention_decode::Scratch,
@@ -218,7 +279,6 @@ impl Forward<'_> {
         let kind = &self.decoder.attentions[layer.kind];
         let width = kind.heads.heads * kind.heads.head_dim;
         let tables = self.block.slice(self.layout.pool..self.block.len()).cast::<i32>();
-        let work = &self.work[layer.kind];
         if let Some((plan, items)) = &work.decode {
             let prepares = plan.prepares();
             let args = attention_decode::Args {
@@ -267,6 +327,7 @@ impl Forward<'_> {
             bias: weights.down_bias,
             post: decoder.norm(weights.ff_post_norm, layer.spec.ff_post_norm.as_ref()),
             scale: layer.spec.residual_scale,
+            is_added: decoder.ff_is_added(index),
             next: (!is_last).then(|| decoder.mixer_pre_norm(index + 1)),
         };
         let inner = self.part(buffers.inner.view(), branch.matrix.cols);
@@ -285,13 +346,13 @@ impl Forward<'_> {
         let x = self.part(buffers.x.view(), gate_up.cols);
         let gemm = &self.ops.gemm;
         let library = gemm.has_library() && !gemm.has_wgmma() && !self.invariant;
-        if !library || self.rows() < ROWS_FOR_LIBRARY {
+        if !library || self.rows < ROWS_FOR_LIBRARY {
             let inner = Target::Bf16(self.part_mut(buffers.inner.view_mut(), down.cols));
             return self.product(gate_up, gate_up_bias, x, Output::GateUp(activation), inner);
         }
         let both = Target::Bf16(self.part_mut(buffers.gate_up.view_mut(), gate_up.rows));
         self.product(gate_up, gate_up_bias, x, Output::Bf16, both)?;
-        let problem = activation::Problem { rows: self.rows(), intermediate: down.cols };
+        let problem = activation::Problem { rows: self.rows, intermediate: down.cols };
         let args = activation::Args {
             function: activation,
             gate_up: buffers.gate_up.view(),
@@ -309,9 +370,9 @@ impl Forward<'_> {
         y: &mut crate::driver::Buffer<bf16>,
         x: &mut crate::driver::Buffer<bf16>,
     ) -> Result<(), ForwardError> {
-        let Branch { matrix, bias, post, scale, next: following } = branch;
-        let (rows, hidden) = (self.rows(), matrix.rows);
-        if post.is_none() && scale == 1.0 && !matches!(following, Some(None)) {
+        let Branch { matrix, bias, post, scale, is_added, next: following } = branch;
+        let (rows, hidden) = (self.rows, matrix.rows);
+        if is_added {
             let target = Target::F32(h.reborrow().slice(0..rows * hidden));
             self.product(matrix, bias, input, Output::AddF32, target)?;
             return match following.flatten() {
@@ -352,7 +413,7 @@ impl Forward<'_> {
         y: Target<'_>,
     ) -> Result<(), ForwardError> {
         let problem = gemm::Problem {
-            rows: self.rows() as u32,
+            rows: self.rows as u32,
             n: matrix.rows as u32,
             k: matrix.cols as u32,
             bias: bias.is_some(),
@@ -370,11 +431,11 @@ impl Forward<'_> {
     }
 
     fn part<'v>(&self, view: View<'v, bf16>, width: usize) -> View<'v, bf16> {
-        view.slice(0..self.rows() * width)
+        view.slice(0..self.rows * width)
     }
 
     fn part_mut<'v>(&self, view: ViewMut<'v, bf16>, width: usize) -> ViewMut<'v, bf16> {
-        view.slice(0..self.rows() * width)
+        view.slice(0..self.rows * width)
     }
 }
 
@@ -384,6 +445,8 @@ struct Branch<'a> {
     bias: Option<Vector>,
     post: Option<NormWeight<'a>>,
     scale: f32,
+    /// Whether its last product adds it to the stream.
+    is_added: bool,
     /// What reads the stream next: nothing, or a product behind a norm or behind none.
     next: Option<Option<NormWeight<'a>>>,
 }

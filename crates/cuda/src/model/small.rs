@@ -165,7 +165,7 @@ impl Forward<'_> {
         let output = Output::Plain { y: buffers.qkv.view_mut() };
         let norm = Some(self.row_norm(sums, &buffers.partials));
         self.small(&own.qkv, (weights.qkv, weights.qkv_bias), buffers.x.view(), norm, output)?;
-        self.attend(index, layer, buffers, kv, scratch)?;
+        self.attend(index, layer, &self.work[layer.kind], buffers, kv, scratch)?;
         let norm = decoder.ff_pre_norm(index).ok_or_else(no_norm)?;
         let output = Output::Residual {
             h: buffers.h.view_mut(),

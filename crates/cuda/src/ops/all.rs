@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     activation::Activation, attention_decode::AttentionDecode, attention_prefill::AttentionPrefill,
-    embed::Embed, finish_logits::FinishLogits, gemm::Gemm, qkv_prepare::QkvPrepare,
+    embed::Embed, finish_logits::FinishLogits, gather::Gather, gemm::Gemm, qkv_prepare::QkvPrepare,
     residual_norm::ResidualNorm, rms_norm::RmsNorm, sample::Sample, skinny::Skinny,
 };
 use crate::driver::{DriverError, Gpu, cublaslt::Cublaslt};
@@ -30,6 +30,8 @@ pub struct Ops {
     pub gemm: Gemm,
     /// Matrix products of few rows.
     pub skinny: Skinny,
+    /// Rows picked by a list.
+    pub gather: Gather,
     /// The head's scale and cap.
     pub finish_logits: FinishLogits,
     /// Tokens from logits.
@@ -49,6 +51,7 @@ impl Ops {
             activation: Activation::load(gpu)?,
             gemm: products(gpu)?,
             skinny: Skinny::load(gpu)?,
+            gather: Gather::load(gpu)?,
             finish_logits: FinishLogits::load(gpu)?,
             sample: Sample::load(gpu)?,
         })

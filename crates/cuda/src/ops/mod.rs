@@ -10,6 +10,7 @@ pub mod attention_prefill;
 pub mod convert;
 pub mod embed;
 pub mod finish_logits;
+pub mod gather;
 pub mod gemm;
 pub mod heads;
 mod lengths;
