@@ -1,14 +1,18 @@
 //! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
 //! prefills of one prompt.
 //!
-//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [prefill] [BATCHES]` makes weights up from a `config.json` and prints
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [rule] [log] [prefill] [BATCHES]` makes weights up from a `config.json` and prints
 //! one line of JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills; with
-//! `prefill` it times prefills alone, more of each.
+//! `prefill` it times prefills alone, more of each; with `rule` it does not time products as it loads,
+//! with `log` it tells on the standard error what that gave.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
 
-use cuda::backend::{CudaBackend, Modes};
+use cuda::{
+    backend::{CudaBackend, Modes},
+    engine::products::Products,
+};
 use foundation::{
     BlockId, DType, SlotId, TokenId,
     model::{ModelManifest, WeightOrigin},
@@ -38,7 +42,8 @@ fn main() -> Outcome {
     let rest: Vec<String> = arguments.collect();
     let asked = |word: &str| rest.iter().any(|argument| argument == word);
     let (graphs, prefills) = (!asked("eager"), asked("prefill"));
-    let lists = rest.iter().filter(|argument| !["eager", "prefill"].contains(&argument.as_str()));
+    let words = ["eager", "prefill", "rule", "log"];
+    let lists = rest.iter().filter(|argument| !words.contains(&argument.as_str()));
     let sizes = lists.flat_map(|list| list.split(',')).map(str::parse);
     let sizes: Vec<usize> = sizes.collect::<Result<_, _>>()?;
     let (batches, prompts) = match sizes.is_empty() {
@@ -47,6 +52,14 @@ fn main() -> Outcome {
         false => (&sizes[..], &[][..]),
     };
     let repeats = if prefills { 7 } else { 4 };
+    if asked("log") {
+        let level = tracing::Level::DEBUG;
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_ansi(false)
+            .with_writer(std::io::stderr)
+            .init();
+    }
     let Some(gpu) = cuda::testing::gpu() else { return Ok(()) };
     let manifest = ModelManifest {
         weights: WeightOrigin::Synthetic { seed: 7, dtype: DType::BF16 },
@@ -59,7 +72,11 @@ fn main() -> Outcome {
         ..LoadOptions::default()
     };
     let start = Instant::now();
-    let backend = CudaBackend::new(gpu, Modes { graphs, invariant: false });
+    let products = match asked("rule") {
+        true => Products::ByRule,
+        false => Products::Timed { folder: None },
+    };
+    let backend = CudaBackend::new(gpu, Modes { graphs, invariant: false }).with_products(products);
     let runner = backend.load_runner(&manifest, &options, &mut |_| true)?;
     println!(r#"{{"config": "{config}", "ready_s": {:.3}}}"#, start.elapsed().as_secs_f64());
     let mut bench = Bench { runner: Box::new(runner), step: 0 };

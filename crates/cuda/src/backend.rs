@@ -16,6 +16,7 @@ use crate::{
     engine::{
         build::{Parts, build},
         executor::ExecuteError,
+        products::Products,
         runner::CudaRunner,
     },
     load,
@@ -28,6 +29,7 @@ use crate::{
 pub struct CudaBackend {
     gpu: Arc<Gpu>,
     modes: Modes,
+    products: Products,
 }
 
 /// How steps are computed.
@@ -46,17 +48,24 @@ impl Default for Modes {
 }
 
 impl CudaBackend {
-    /// The backend of the first visible GPU.
+    /// The backend of the first visible GPU. What it finds out about matrix products is kept in `folder`, if there is one.
     ///
     /// # Errors
     /// Why there is none: no driver, one that is too old, no device, no kernels in this build.
-    pub fn detect() -> Result<CudaBackend, DriverError> {
-        Ok(CudaBackend::new(Gpu::open(0)?, Modes::default()))
+    pub fn detect(folder: Option<PathBuf>) -> Result<CudaBackend, DriverError> {
+        let backend = CudaBackend::new(Gpu::open(0)?, Modes::default());
+        Ok(backend.with_products(Products::Timed { folder }))
     }
 
-    /// The backend of `gpu`.
+    /// The backend of `gpu`, which does products by the rule.
     pub fn new(gpu: Arc<Gpu>, modes: Modes) -> CudaBackend {
-        CudaBackend { gpu, modes }
+        CudaBackend { gpu, modes, products: Products::ByRule }
+    }
+
+    /// Chooses how products are done as told.
+    #[must_use]
+    pub fn with_products(self, products: Products) -> CudaBackend {
+        CudaBackend { products, ..self }
     }
 
     /// The GPU.
@@ -92,6 +101,7 @@ impl CudaBackend {
             kv_format,
             invariant: self.modes.invariant || options.batch_invariant,
             graphs: self.modes.graphs,
+            products: self.products.clone(),
         });
         let runner = runner.map_err(load_error)?;
         let seconds = start.elapsed().as_secs_f64();

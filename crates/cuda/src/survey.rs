@@ -1,6 +1,14 @@
 //! What is there for the backend on this machine, and what is not: for people who look their installation over.
 
-use crate::driver::{DeviceLimits, DriverError, Gpu, cublaslt::Cublaslt, driver_version};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    driver::{DeviceLimits, DriverError, Gpu, cublaslt::Cublaslt, driver_version},
+    ops::gemm::{Choices, Stamp},
+};
 
 /// What was found. Nothing of it is opened for longer than the look takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,14 +21,45 @@ pub struct Survey {
     pub architectures: Vec<&'static str>,
     /// The library for large products, with its file, or why there is none.
     pub cublaslt: Result<String, String>,
+    /// What is known of matrix products on the first GPU; `None` where there is none, or no folder to keep it in.
+    pub products: Option<KeptProducts>,
 }
 
-/// Looks this machine over.
-pub fn survey() -> Survey {
+/// The file that keeps how matrix products are fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptProducts {
+    /// The file, whether it is there or not.
+    pub file: PathBuf,
+    /// Choices in it that hold for this GPU, driver and library.
+    pub count: usize,
+}
+
+impl fmt::Display for KeptProducts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.display();
+        match self.count {
+            0 => write!(f, "nothing known yet: timed when a model is loaded, kept in {file}"),
+            count => write!(f, "{count} known to be fastest, from {file}"),
+        }
+    }
+}
+
+/// Looks this machine over; `folder` is where the backend keeps what it finds out.
+pub fn survey(folder: Option<&Path>) -> Survey {
     let library = Cublaslt::open(&[]);
+    let gpus = usable();
+    let stamp = gpus.as_ref().ok().and_then(|gpus| gpus.first()).and_then(|first| {
+        let library = library.as_ref().map_or(0, Cublaslt::version);
+        Some(Stamp { device: first.name.clone(), driver: driver_version().ok()?, library })
+    });
+    let products = folder.zip(stamp).map(|(folder, stamp)| {
+        let file = folder.join(stamp.file_name());
+        KeptProducts { count: Choices::load(&file, &stamp).iter().count(), file }
+    });
     Survey {
         driver: driver_version().map(spelled),
-        gpus: usable(),
+        gpus,
+        products,
         architectures: crate::built_architectures(),
         cublaslt: library.map(|found| format!("{found:?}")).map_err(|why| why.to_string()),
     }
@@ -53,8 +92,9 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_driver_says_so() {
-        let found = survey();
+        let found = survey(None);
         assert_eq!(found.driver.is_err(), matches!(found.driver, Err(DriverError::NoDriver)));
         assert!(found.driver.is_ok() || found.gpus == Err(DriverError::NoDriver));
+        assert_eq!(found.products, None);
     }
 }

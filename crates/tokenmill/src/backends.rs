@@ -1,6 +1,6 @@
 //! This machine's backends, best first; and why the others are not among them.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use foundation::{Bytes, model::ModelManifest};
 use runtime::backend::{Backend, LoadOptions};
@@ -18,13 +18,14 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    /// Those of this build on this machine that `choice` may mean. A GPU that nobody wants is not touched.
-    pub fn of_this_machine(choice: DeviceChoice) -> Self {
+    /// Those of this build on this machine that `choice` may mean. A GPU that nobody wants is not touched. What they find out
+    /// about the machine they keep in `folder`.
+    pub fn of_this_machine(choice: DeviceChoice, folder: Option<PathBuf>) -> Self {
         let cpu: Arc<dyn Backend> = Arc::new(cpu::CpuBackend::new());
         if choice == DeviceChoice::Cpu {
             return Backends { found: vec![cpu], no_cuda: None };
         }
-        match cuda_backend(choice) {
+        match cuda_backend(choice, folder) {
             Ok(cuda) => Backends { found: vec![cuda, cpu], no_cuda: None },
             Err(reason) => Backends { found: vec![cpu], no_cuda: Some(reason) },
         }
@@ -74,7 +75,7 @@ impl Backends {
 }
 
 #[cfg(feature = "cuda")]
-fn cuda_backend(choice: DeviceChoice) -> Result<Arc<dyn Backend>, String> {
+fn cuda_backend(choice: DeviceChoice, folder: Option<PathBuf>) -> Result<Arc<dyn Backend>, String> {
     use cuda::driver::DriverError;
     let failed = |error: DriverError| {
         // Where there is no GPU to be seen, nobody expects one; who named it hears of it as an error.
@@ -84,7 +85,8 @@ fn cuda_backend(choice: DeviceChoice) -> Result<Arc<dyn Backend>, String> {
         }
         error.to_string()
     };
-    cuda::CudaBackend::detect().map(|cuda| Arc::new(cuda) as Arc<dyn Backend>).map_err(failed)
+    let detected = cuda::CudaBackend::detect(folder);
+    detected.map(|cuda| Arc::new(cuda) as Arc<dyn Backend>).map_err(failed)
 }
 
 /// What the CUDA backend says of a model where there is no GPU to ask: what its kernels lack, or what it would need.
@@ -103,7 +105,8 @@ pub(crate) fn what_cuda_would_say(manifest: &ModelManifest, options: &LoadOption
 
 #[cfg(feature = "cuda")]
 pub(crate) fn survey_cuda() -> Option<CudaSurvey> {
-    let found = cuda::survey::survey();
+    let folder = crate::config::Environment::of_process().own_cache();
+    let found = cuda::survey::survey(folder.as_deref());
     let summary = |limits: cuda::driver::DeviceLimits| crate::device::GpuSummary {
         name: limits.name,
         memory: limits.memory,
@@ -115,6 +118,7 @@ pub(crate) fn survey_cuda() -> Option<CudaSurvey> {
         gpus: gpus.map_err(|error| error.to_string()),
         kernels: found.architectures,
         cublaslt: found.cublaslt,
+        products: found.products.map(|kept| kept.to_string()),
     })
 }
 
@@ -129,7 +133,7 @@ pub(crate) fn what_cuda_would_say(_: &ModelManifest, _: &LoadOptions) -> Vec<Str
 }
 
 #[cfg(not(feature = "cuda"))]
-fn cuda_backend(_: DeviceChoice) -> Result<Arc<dyn Backend>, String> {
+fn cuda_backend(_: DeviceChoice, _: Option<PathBuf>) -> Result<Arc<dyn Backend>, String> {
     Err("this build has no CUDA backend (it was built without the feature `cuda`)".to_owned())
 }
 
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_gpu_that_nobody_wants_is_not_looked_for() {
-        let backends = Backends::of_this_machine(DeviceChoice::Cpu);
+        let backends = Backends::of_this_machine(DeviceChoice::Cpu, None);
         assert_eq!((backends.found().len(), backends.no_cuda()), (1, None));
     }
 }

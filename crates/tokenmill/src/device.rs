@@ -40,6 +40,9 @@ pub struct CudaSurvey {
     pub kernels: Vec<&'static str>,
     /// NVIDIA's library for large matrix products, or why it is of no use. Our own kernels stand in for it.
     pub cublaslt: Result<String, String>,
+    /// Which of the ways to do matrix products are known to be fastest on the GPU that models would run on, from being timed
+    /// when a model was loaded; `None` where nothing can be kept.
+    pub products: Option<String>,
 }
 
 /// A GPU.

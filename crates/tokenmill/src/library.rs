@@ -34,7 +34,8 @@ pub struct LibraryOptions {
     pub cache_dir: Option<PathBuf>,
     /// Where models are computed.
     pub device: DeviceChoice,
-    /// Where built-in models are put; `None`: `tokenmill` in `XDG_CACHE_HOME` or `~/.cache`.
+    /// Where built-in models are put, and what was found out about this machine; `None`: `tokenmill` in `XDG_CACHE_HOME` or
+    /// `~/.cache`.
     pub built_in_dir: Option<PathBuf>,
 }
 
@@ -65,6 +66,8 @@ struct Inner {
     /// Looked for when they are first needed: opening a GPU takes a moment, and not every command runs a model.
     backends: OnceLock<Backends>,
     place: builtin::Place,
+    /// Where what was found out about this machine is kept.
+    own_cache: Option<PathBuf>,
     registry: Mutex<Registry>,
 }
 
@@ -103,19 +106,21 @@ impl Library {
     fn make(options: LibraryOptions, backends: OnceLock<Backends>) -> Self {
         let environment = Environment::of_process();
         let cache_dir = options.cache_dir.or_else(|| environment.cache_dir());
+        let own_cache = options.built_in_dir.or_else(|| environment.own_cache());
         let inner = Inner {
             cache: cache_dir.map(Cache::new),
             device: options.device,
             backends,
-            place: builtin::Place::new(options.built_in_dir.or_else(|| environment.own_cache())),
+            place: builtin::Place::new(own_cache.clone()),
+            own_cache,
             registry: Mutex::default(),
         };
         Library { inner: Arc::new(inner) }
     }
 
     fn backends(&self) -> &Backends {
-        let device = self.inner.device;
-        self.inner.backends.get_or_init(|| Backends::of_this_machine(device))
+        let Inner { device, own_cache, .. } = &*self.inner;
+        self.inner.backends.get_or_init(|| Backends::of_this_machine(*device, own_cache.clone()))
     }
 
     /// Loads a model and registers it. `progress` returns `false` to cancel; a failed or cancelled load gives every

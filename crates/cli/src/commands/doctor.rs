@@ -133,7 +133,7 @@ fn gpu() -> Vec<Check> {
 
 /// `kernel_module` is the version line of the driver's module, if it is loaded: where it is, a GPU is expected.
 fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
-    let CudaSurvey { driver, gpus, kernels, cublaslt } = found;
+    let CudaSurvey { driver, gpus, kernels, cublaslt, products } = found;
     let driver = match (driver, kernel_module) {
         (Ok(speaks), Some(module)) => Check::ok("driver", format!("{speaks}, {module}")),
         (Ok(speaks), None) => Check::ok("driver", speaks),
@@ -168,6 +168,7 @@ fn cuda_checks(found: CudaSurvey, kernel_module: Option<String>) -> Vec<Check> {
         Ok(library) => Check::ok("cublaslt", library),
         Err(reason) => Check::ok("cublaslt", reason),
     });
+    checks.extend(products.map(|known| Check::ok("matrix products", known)));
     checks
 }
 
@@ -260,6 +261,7 @@ mod tests {
             }]),
             kernels: vec!["80", "90a"],
             cublaslt: Err("not installed".into()),
+            products: Some("24 known to be fastest, from FILE".into()),
         }
     }
 
@@ -273,6 +275,7 @@ mod tests {
             ("gpu", "0: NVIDIA H200, 140.0 GiB, compute capability 9.0"),
             ("kernels", "for compute capability 80, 90a"),
             ("cublaslt", "not installed"),
+            ("matrix products", "24 known to be fastest, from FILE"),
         ];
         assert_eq!(told, wanted);
         assert!(checks.iter().all(|check| check.level == Level::Ok));

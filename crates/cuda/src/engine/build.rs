@@ -12,6 +12,7 @@ use super::{
     layout::{Layout, Room, Shape},
     outputs::{Results, SAMPLING_WORDS, SamplingRoom, SamplingState},
     pack::{BLOCK_SIZE, Regimes},
+    products::{self, Products},
     runner::CudaRunner,
     work::ITEM_WORDS,
 };
@@ -52,12 +53,15 @@ pub struct Parts {
     pub invariant: bool,
     /// Whether decode steps replay captured graphs.
     pub graphs: bool,
+    /// How the ways of large products are chosen.
+    pub products: Products,
 }
 
 /// Makes it ready to run.
 pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
     let spec = runner_spec(&parts);
-    let Parts { gpu, semantic, weights, plan, options, kv_format, invariant, graphs } = parts;
+    let Parts { gpu, semantic, weights, plan, options, kv_format, invariant, graphs, products } =
+        parts;
     let stream = Stream::new(&gpu)?;
     let lowered = lower(&semantic, kv_format);
     let max_blocks = plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
@@ -125,6 +129,14 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         invariant,
         stream,
     };
+    if let Products::Timed { folder } = products
+        && !invariant
+    {
+        let Executor { ops, decoder, buffers, stream, .. } = &mut executor;
+        let rows = options.max_step_tokens;
+        let report = products::choose(&mut ops.gemm, decoder, buffers, stream, rows, folder)?;
+        tracing::info!("{report}");
+    }
     if !invariant {
         executor.plan_small();
     }

@@ -6,5 +6,6 @@ pub mod executor;
 pub mod layout;
 pub mod outputs;
 pub mod pack;
+pub mod products;
 pub mod runner;
 pub mod work;

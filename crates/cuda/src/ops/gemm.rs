@@ -21,7 +21,7 @@ use crate::driver::{
     Buffer, DeviceLimits, DriverError, Gpu, Image, Kernel, Stream, Swizzle, TensorMap, View,
     ViewMut, cublaslt::Cublaslt, driver_version, image,
 };
-use library::Library;
+use library::{Library, class_of};
 
 static PORTABLE_IMAGE: Image = image!("gemm");
 static WGMMA_IMAGE: Image = image!("gemm_wgmma");
@@ -155,34 +155,49 @@ impl Gemm {
     /// Takes over earlier choices, as far as they are for this device, driver and library, and still possible.
     pub fn adopt_all(&mut self, choices: &Choices) {
         if choices.stamp() == self.stamp() {
-            choices.iter().for_each(|(problem, choice)| self.adopt(problem, *choice));
+            choices.iter().for_each(|(problem, choice)| _ = self.adopt(problem, *choice));
         }
     }
 
-    fn adopt(&mut self, problem: &Problem, choice: Choice) {
-        let possible = match choice {
-            Choice::Library(algorithm) => {
-                self.library.as_ref().is_some_and(|l| l.choose(problem, &algorithm))
-            }
-            Choice::Ours(Route::Wgmma(_)) => self.limits.has_wgmma(),
-            Choice::Ours(_) => true,
-        };
+    /// Does the problem, and those of like numbers of rows, as chosen from now on; `false` where that cannot be. What must not
+    /// depend on the number of rows is never chosen by it.
+    pub fn adopt(&mut self, problem: &Problem, choice: Choice) -> bool {
+        let possible = !problem.invariant
+            && match choice {
+                Choice::Library(algorithm) => {
+                    self.library.as_ref().is_some_and(|l| l.choose(problem, &algorithm))
+                }
+                Choice::Ours(Route::Wgmma(_)) if !self.limits.has_wgmma() => false,
+                Choice::Ours(route) => Plan::by(problem, &self.limits, route).is_ok(),
+            };
         if possible {
             self.choices.set(*problem, choice);
         }
+        possible
     }
 
-    /// How a problem is done: as chosen, else by the rule ([`Plan::new`]). A library that has no algorithm for it is passed over.
+    /// How a problem is done: as chosen for it or for the nearest number of rows, else by the rule ([`Plan::new`]). A library
+    /// that has no algorithm for it is passed over.
     pub fn plan(&self, problem: &Problem) -> Result<Plan, super::Unsupported> {
         let library = self.library.as_ref().filter(|_| problem.rows > 0);
-        let plan = match self.choices.get(problem) {
-            Some(Choice::Ours(route)) => Plan::by(problem, &self.limits, route)?,
-            Some(Choice::Library(_)) => Plan::by(problem, &self.limits, Route::Cublaslt)?,
-            None => Plan::new(problem, &self.limits, library.is_some())?,
+        let (class, limits) = (class_of(problem.rows), &self.limits);
+        let mut like = class;
+        let plan = match self.choices.near(problem) {
+            Some((rows, Choice::Library(_))) => {
+                like = rows;
+                Plan::by(problem, limits, Route::Cublaslt)?
+            }
+            Some((_, Choice::Ours(Route::Cublaslt))) => Plan::by(problem, limits, Route::Cublaslt)?,
+            Some((rows, Choice::Ours(route))) if class_of(rows) == class => {
+                Plan::by(problem, limits, route)?
+            }
+            // Which tile is best depends on how the last wave is filled, that one of them is best does not.
+            Some((_, Choice::Ours(_))) => Plan::ours(problem, limits)?,
+            None => Plan::new(problem, limits, library.is_some())?,
         };
         match plan.route {
-            Route::Cublaslt if !library.is_some_and(|l| l.can(problem)) => {
-                Plan::ours(problem, &self.limits)
+            Route::Cublaslt if !library.is_some_and(|l| l.can(problem, like)) => {
+                Plan::ours(problem, limits)
             }
             _ => Ok(plan),
         }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use cuda::{
     driver::{Gpu, Stream},
-    engine::build::{Parts, build},
+    engine::{
+        build::{Parts, build},
+        products::Products,
+    },
     layout::{ArenaLayout, Element},
     plan::{DeviceMemory, DevicePlan, plan},
     weights::DeviceWeights,
@@ -65,6 +68,7 @@ pub fn load_with(fixture: &str, mode: Mode, options: &LoadOptions) -> Option<Har
         kv_format,
         invariant: mode.invariant,
         graphs: mode.graphs,
+        products: Products::ByRule,
     };
     let runner = build(parts).unwrap_or_else(|error| panic!("{fixture}: {error}"));
     Some(Harness::new(Box::new(runner)))

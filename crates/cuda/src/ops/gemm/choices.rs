@@ -1,7 +1,7 @@
 //! What was found fastest, by shape, and the small file that keeps it from one start to the next. Pure but for reading and
 //! writing that file.
 
-use std::{fmt::Write as _, io, path::Path};
+use std::{fmt::Write as _, fs, io, io::Read as _, path::Path, thread};
 
 use models::semantic::Activation;
 
@@ -10,8 +10,12 @@ use crate::driver::cublaslt::Algorithm;
 
 /// First line of the file: a reader knows its own format alone.
 const HEADER: &str = "tokenmill matrix products 1";
-/// Lines that a file may have.
+/// Choices that are kept: the oldest give way.
 const MOST: usize = 10_000;
+/// Bytes that a file of so many has at the most.
+const MOST_BYTES: u64 = MOST as u64 * 256;
+/// A choice serves problems of up to so many times as many or as few rows.
+const REACH: f64 = 2.0;
 /// A later candidate must be this much faster than the first to be taken: noise must not decide.
 const MARGIN: f64 = 0.98;
 
@@ -48,6 +52,14 @@ pub struct Choices {
     chosen: Vec<(Problem, Choice)>,
 }
 
+impl Stamp {
+    /// The name of the file for this device: choices for several devices do not replace one another.
+    pub fn file_name(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        format!("products-{}.txt", self.device.chars().take(80).map(plain).collect::<String>())
+    }
+}
+
 impl Choices {
     /// None yet.
     pub fn new(stamp: Stamp) -> Choices {
@@ -64,9 +76,27 @@ impl Choices {
         self.chosen.iter().find(|(known, _)| known == problem).map(|(_, choice)| *choice)
     }
 
+    /// The choice for the problem that is this one but for its rows, and has the nearest number of them; and that number.
+    pub fn near(&self, problem: &Problem) -> Option<(u32, Choice)> {
+        let distance = |rows: u32| {
+            let (a, b) = (f64::from(rows.max(1)), f64::from(problem.rows.max(1)));
+            (a / b).max(b / a)
+        };
+        let like = |known: &Problem| Problem { rows: problem.rows, ..*known } == *problem;
+        let alike = self.chosen.iter().filter(|(known, _)| like(known));
+        let near = alike.filter(|(known, _)| distance(known.rows) <= REACH);
+        let nearest = near.min_by(|(a, _), (b, _)| {
+            distance(a.rows).total_cmp(&distance(b.rows)).then(b.rows.cmp(&a.rows))
+        });
+        nearest.map(|(known, choice)| (known.rows, *choice))
+    }
+
     /// Replaces or adds.
     pub fn set(&mut self, problem: Problem, choice: Choice) {
         self.chosen.retain(|(known, _)| *known != problem);
+        if self.chosen.len() == MOST {
+            self.chosen.remove(0);
+        }
         self.chosen.push((problem, choice));
     }
 
@@ -77,21 +107,29 @@ impl Choices {
 
     /// The file's choices, where it was written for this stamp; none where there is no such file, or it says something else.
     pub fn load(path: &Path, stamp: &Stamp) -> Choices {
-        let none = || Choices::new(stamp.clone());
-        match std::fs::read_to_string(path) {
-            Ok(text) => Choices::parse(&text, stamp).unwrap_or_else(none),
-            Err(_) => none(),
-        }
+        let mut text = String::new();
+        let read = fs::File::open(path)
+            .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+            .ok();
+        read.and_then(|_| Choices::parse(&text, stamp))
+            .unwrap_or_else(|| Choices::new(stamp.clone()))
     }
 
     /// Writes the file whole or not at all, and its folder where that is missing.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder)?;
         }
-        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::fs::write(&unfinished, self.text())?;
-        std::fs::rename(&unfinished, path)
+        // Neither another process nor another thread of this one writes to it.
+        let (process, thread) = (std::process::id(), thread::current().id());
+        let unfinished = path.with_extension(format!("{process}-{thread:?}.tmp"));
+        let written =
+            fs::write(&unfinished, self.text()).and_then(|()| fs::rename(&unfinished, path));
+        if written.is_err() {
+            // A disk that is full is not made fuller; that it was not there to remove is no news.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
     }
 
     fn text(&self) -> String {
@@ -246,7 +284,7 @@ mod tests {
         some().save(&path).unwrap();
         assert_eq!(Choices::load(&path, &stamp()), some());
         assert_eq!(
-            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
             1,
             "nothing unfinished is left"
         );
@@ -277,6 +315,51 @@ mod tests {
             assert_ne!(broken, text, "{from}");
             assert_eq!(Choices::parse(&broken, &stamp()), None, "{to}");
         }
+    }
+
+    #[test]
+    fn a_choice_serves_like_numbers_of_rows_of_the_same_product_and_no_other() {
+        let mut choices = Choices::new(stamp());
+        let problem = Problem::plain(2048, 6144, 4096);
+        let [few, many] = [0, 3].map(|tile| Choice::Ours(Route::Wgmma(&WGMMA[tile])));
+        choices.set(Problem { rows: 512, ..problem }, few);
+        choices.set(problem, many);
+        for (rows, wanted) in [
+            (255, None),
+            (256, Some((512, few))),
+            (1023, Some((512, few))),
+            (1024, Some((2048, many))),
+            (4096, Some((2048, many))),
+            (4097, None),
+        ] {
+            assert_eq!(choices.near(&Problem { rows, ..problem }), wanted, "{rows}");
+        }
+        for other in [
+            Problem { n: 6152, ..problem },
+            Problem { bias: true, ..problem },
+            Problem { invariant: true, ..problem },
+            Problem { output: Output::AddF32, ..problem },
+        ] {
+            assert_eq!(choices.near(&other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_an_error_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::create_dir(&path).unwrap();
+        assert!(some().save(&path).is_err(), "a folder is in the way");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(some().save(&path.join("x").join("y")).is_ok());
+        assert_eq!(Choices::load(&path, &stamp()), Choices::new(stamp()));
+    }
+
+    #[test]
+    fn a_device_names_its_file_plainly() {
+        assert_eq!(stamp().file_name(), "products-nvidia-h200.txt");
+        let odd = Stamp { device: "../a b/\n".to_owned(), ..stamp() };
+        assert_eq!(odd.file_name(), "products----a-b--.txt");
     }
 
     #[test]

@@ -28,9 +28,9 @@ struct Prepared {
     algorithm: Algorithm,
 }
 
-/// The number of rows whose algorithm so many rows take: asking the library takes about a millisecond, and prompts have any
-/// length. Up to 256 each number has its own, beyond that there are four to an octave.
-fn class_of(rows: u32) -> u32 {
+/// The number of rows whose algorithm so many rows take unless one was chosen: asking the library takes about a millisecond, and
+/// prompts have any length. Up to 256 each number has its own, beyond that there are four to an octave.
+pub(super) fn class_of(rows: u32) -> u32 {
     match rows {
         0..=256 => rows,
         _ => rows.next_multiple_of((rows.next_power_of_two() / 8).max(64)),
@@ -59,20 +59,26 @@ impl Library {
         self.cublaslt.version()
     }
 
-    /// Whether the library does the problem; the first time a shape is seen it is asked, which takes a moment.
-    pub(super) fn can(&self, problem: &Problem) -> bool {
+    /// Whether the library does the problem; the first time a shape is seen it is asked, which takes a moment. It takes the
+    /// algorithm of `like` rows, if it can.
+    pub(super) fn can(&self, problem: &Problem, like: u32) -> bool {
         let Some(shape) = shape_of(problem) else { return false };
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        self.prepared(shape, &mut prepared).is_some()
+        self.prepared(shape, like, &mut prepared).is_some()
     }
 
-    /// Looks a shape up, or prepares it as its class is.
-    fn prepared<'a>(&self, shape: ProductShape, all: &'a mut AllPrepared) -> Option<&'a Prepared> {
+    /// Looks a shape up, or prepares it as that of `like` rows is.
+    fn prepared<'a>(
+        &self,
+        shape: ProductShape,
+        like: u32,
+        all: &'a mut AllPrepared,
+    ) -> Option<&'a Prepared> {
         if !all.contains_key(&shape) {
-            let class = ProductShape { rows: class_of(shape.rows), ..shape };
-            let known = match class == shape {
+            let model = ProductShape { rows: like, ..shape };
+            let known = match model == shape {
                 true => None,
-                false => self.prepared(class, all).map(|prepared| prepared.algorithm),
+                false => self.prepared(model, like, all).map(|prepared| prepared.algorithm),
             };
             let made = self.prepare(shape, known);
             all.insert(shape, made);
@@ -128,7 +134,7 @@ impl Library {
         args: &Args<'_>,
     ) -> Result<(), DriverError> {
         let refused = |why: String| DriverError::Invalid(format!("gemm {problem:?}: {why}"));
-        if !self.can(problem) {
+        if !self.can(problem, class_of(problem.rows)) {
             return Err(refused("a plan for the library, which cannot do it".to_owned()));
         }
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);

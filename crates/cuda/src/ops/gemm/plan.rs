@@ -66,6 +66,12 @@ impl Problem {
         }
     }
 
+    /// Microseconds that it takes at the least on the fastest device there is a kernel for, roughly.
+    pub fn least_micros(&self) -> f64 {
+        let Traffic { bytes, flops } = self.traffic();
+        (flops as f64 / 7e8).max(bytes as f64 / 4.5e6)
+    }
+
     fn check(&self) -> Result<(), Unsupported> {
         let requirement = match self.output {
             _ if self.k == 0 || !self.k.is_multiple_of(8) => "k a positive multiple of 8",

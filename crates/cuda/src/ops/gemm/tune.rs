@@ -1,9 +1,11 @@
 //! Timing the ways to do a product, once, before serving.
 
+use std::time::Duration;
+
 use half::bf16;
 
 use super::{
-    Args, Gemm, Problem, Target,
+    Args, Gemm, Plan, Problem, Route, Target,
     choices::{Choice, pick},
     plan::candidates,
 };
@@ -11,10 +13,13 @@ use crate::driver::{DriverError, Event, Stream, View};
 
 /// The library's algorithms that are tried.
 const ALGORITHMS: usize = 8;
-/// Each candidate's time is the median of this many rounds.
-const ROUNDS: usize = 5;
-/// Launches of a candidate in a round, at least.
-const LAUNCHES: usize = 4;
+/// Rounds that are timed, behind one that loads code and warms clocks; a way's time is that of its fastest.
+const ROUNDS: usize = 3;
+/// A way that took so many times as long as the fastest is not timed again.
+const HOPELESS: f64 = 1.08;
+/// A round launches a way until so many microseconds should be over, but at most so many times.
+const ROUND_US: f64 = 150.0;
+const MOST_LAUNCHES: usize = 16;
 
 /// Memory to time a problem with: lengths as in [`Args`]. Results are overwritten. Zeros would flatter: use real weights.
 #[derive(Debug)]
@@ -36,10 +41,27 @@ pub struct Timing {
     pub choice: Choice,
     /// Microseconds a launch.
     pub micros: f64,
+    /// Its slowest round as a multiple of its fastest: how quiet the device was.
+    pub spread: f64,
+}
+
+/// A way, and the microseconds of its rounds.
+struct Way {
+    choice: Choice,
+    rounds: Vec<f64>,
 }
 
 impl Gemm {
-    /// Times every way worth trying, keeps the fastest for this problem, and tells all times, the rule's own way first.
+    /// About how long [`Self::tune`] takes, where the library's code has been loaded.
+    pub fn tuning_time(&self, problem: &Problem) -> Duration {
+        let ways = ALGORITHMS + candidates(problem, &self.limits).len();
+        // Most ways are timed but once.
+        let launches = 1.0 + 1.5 * launches(problem) as f64;
+        Duration::from_secs_f64(ways as f64 * problem.least_micros() * launches * 1e-6)
+    }
+
+    /// Times every way worth trying, keeps the fastest for this problem, and tells all times, the rule's own way first. Of a
+    /// single way nothing is timed.
     ///
     /// The ways take turns, round after round: a device that grows hot or reaches its power limit slows all of them alike.
     pub fn tune(
@@ -48,28 +70,33 @@ impl Gemm {
         problem: &Problem,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Timing>, DriverError> {
-        let mut timed: Vec<(Choice, Vec<f64>)> =
-            self.ways(problem).into_iter().map(|way| (way, Vec::new())).collect();
+        let way = |choice| Way { choice, rounds: Vec::new() };
+        let mut ways: Vec<Way> = self.ways(problem).into_iter().map(way).collect();
+        if ways.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let events = (Event::new(stream.gpu())?, Event::new(stream.gpu())?);
         for round in 0..=ROUNDS {
+            let best = ways.iter().filter_map(Way::micros).fold(f64::INFINITY, f64::min);
             let mut failed = Vec::new();
-            for (at, (choice, micros)) in timed.iter_mut().enumerate() {
-                match self.time(stream, problem, *choice, bench) {
-                    // The first round loads code and warms clocks.
+            for (at, way) in ways.iter_mut().enumerate() {
+                if way.micros().is_some_and(|micros| micros > best * HOPELESS) {
+                    continue;
+                }
+                let launches = if round == 0 { 1 } else { launches(problem) };
+                match self.time(stream, problem, way.choice, bench, launches, &events) {
                     Ok(_) if round == 0 => {}
-                    Ok(time) => micros.push(time),
+                    Ok(time) => way.rounds.push(time),
                     Err(error) if error.is_fault() => return Err(error),
                     Err(error) => {
-                        tracing::debug!(%error, ?choice, "not timed");
+                        tracing::debug!(%error, choice = ?way.choice, "not timed");
                         failed.push(at);
                     }
                 }
             }
-            failed.iter().rev().for_each(|&at| drop(timed.remove(at)));
+            failed.iter().rev().for_each(|&at| drop(ways.remove(at)));
         }
-        let timings: Vec<Timing> = timed
-            .into_iter()
-            .map(|(choice, micros)| Timing { choice, micros: median(micros) })
-            .collect();
+        let timings: Vec<Timing> = ways.iter().filter_map(Way::timing).collect();
         let micros: Vec<f64> = timings.iter().map(|timing| timing.micros).collect();
         if let Some(best) = pick(&micros) {
             self.adopt(problem, timings[best].choice);
@@ -77,25 +104,32 @@ impl Gemm {
         Ok(timings)
     }
 
+    /// The ways worth trying, the rule's own first.
     fn ways(&self, problem: &Problem) -> Vec<Choice> {
         let algorithms =
             self.library.iter().flat_map(|library| library.algorithms(problem, ALGORITHMS));
-        let ours = candidates(problem, &self.limits).into_iter();
-        algorithms.map(Choice::Library).chain(ours.map(Choice::Ours)).collect()
+        let library: Vec<Choice> = algorithms.map(Choice::Library).collect();
+        let ours = candidates(problem, &self.limits).into_iter().map(Choice::Ours);
+        match Plan::new(problem, &self.limits, !library.is_empty()) {
+            Ok(Plan { route: Route::Cublaslt, .. }) => library.into_iter().chain(ours).collect(),
+            _ => ours.chain(library).collect(),
+        }
     }
 
-    /// Microseconds a launch, over one pass of the weights.
+    /// Microseconds a launch, over so many launches with the weights in turn.
     fn time(
         &mut self,
         stream: &Stream,
         problem: &Problem,
         choice: Choice,
         bench: &mut Bench<'_>,
+        launches: usize,
+        (begin, end): &(Event, Event),
     ) -> Result<f64, DriverError> {
-        self.adopt(problem, choice);
+        if !self.adopt(problem, choice) {
+            return Err(DriverError::Invalid(format!("gemm: {choice:?} is not possible")));
+        }
         let plan = self.plan(problem).map_err(|error| DriverError::Invalid(error.to_string()))?;
-        let launches = LAUNCHES.max(bench.weights.len());
-        let (begin, end) = (Event::new(stream.gpu())?, Event::new(stream.gpu())?);
         begin.record(stream)?;
         for &w in bench.weights.iter().cycle().take(launches) {
             let args =
@@ -104,11 +138,22 @@ impl Gemm {
         }
         end.record(stream)?;
         end.synchronize()?;
-        Ok(f64::from(end.elapsed_ms(&begin)?) * 1000.0 / launches as f64)
+        Ok(f64::from(end.elapsed_ms(begin)?) * 1000.0 / launches as f64)
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::INFINITY)
+impl Way {
+    fn micros(&self) -> Option<f64> {
+        self.rounds.iter().copied().min_by(f64::total_cmp)
+    }
+
+    fn timing(&self) -> Option<Timing> {
+        let slowest = self.rounds.iter().copied().max_by(f64::total_cmp)?;
+        let micros = self.micros()?;
+        Some(Timing { choice: self.choice, micros, spread: slowest / micros })
+    }
+}
+
+fn launches(problem: &Problem) -> usize {
+    ((ROUND_US / problem.least_micros()).ceil() as usize).clamp(1, MOST_LAUNCHES)
 }
