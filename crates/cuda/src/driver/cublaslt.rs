@@ -8,7 +8,6 @@ use std::{
     fmt,
     path::PathBuf,
     ptr,
-    sync::Arc,
 };
 
 use cudarc::cublaslt::sys::{
@@ -141,7 +140,6 @@ macro_rules! functions {
 
 functions! {
     create = b"cublasLtCreate\0" (*mut cublasLtHandle_t);
-    destroy = b"cublasLtDestroy\0" (cublasLtHandle_t);
     desc_create = b"cublasLtMatmulDescCreate\0" (*mut cublasLtMatmulDesc_t, u32, u32);
     desc_destroy = b"cublasLtMatmulDescDestroy\0" (cublasLtMatmulDesc_t);
     desc_set = b"cublasLtMatmulDescSetAttribute\0" (cublasLtMatmulDesc_t, u32, *const c_void, usize);
@@ -190,24 +188,12 @@ struct Opened {
     handle: cublasLtHandle_t,
     file: String,
     version: usize,
-    // Last: the functions above point into it.
-    _library: Library,
 }
 
 // SAFETY: the library lets every thread use a handle; descriptors are used by one thread at a time (`Product` is not `Sync`).
 unsafe impl Send for Opened {}
 // SAFETY: as above; nothing in it changes after `open`.
 unsafe impl Sync for Opened {}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: created once in `open`; products hold an `Arc` of this and are gone.
-        let status = unsafe { (self.functions.destroy)(self.handle) };
-        if status != 0 {
-            tracing::warn!(status, "cuBLASLt was not closed");
-        }
-    }
-}
 
 /// Whether a library of that version has the interface that is used here.
 fn known_major(version: usize) -> Result<(), Why> {
@@ -225,9 +211,10 @@ fn whole(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// The opened library.
-#[derive(Clone)]
-pub struct Cublaslt(Arc<Opened>);
+/// The opened library. It stays open as long as the process lives: closing its handle waits for the whole device, which breaks
+/// off whatever another thread captures there, and unloading it takes away code that captured graphs launch.
+#[derive(Clone, Copy)]
+pub struct Cublaslt(&'static Opened);
 
 impl fmt::Debug for Cublaslt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,7 +254,8 @@ impl Cublaslt {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a valid place for the answer.
         check("cublasLtCreate", unsafe { (functions.create)(&mut handle) })?;
-        Ok(Cublaslt(Arc::new(Opened { functions, handle, file, version, _library: library })))
+        std::mem::forget(library);
+        Ok(Cublaslt(Box::leak(Box::new(Opened { functions, handle, file, version }))))
     }
 
     /// As the library says: major times 10000, minor times 100, patch.
@@ -279,7 +267,7 @@ impl Cublaslt {
     pub fn product(&self, shape: ProductShape) -> Result<Product, Why> {
         let null = ptr::null_mut();
         let mut product = Product {
-            library: self.clone(),
+            library: *self,
             shape,
             desc: null,
             w: null.cast(),

@@ -108,13 +108,6 @@ impl Gpu {
         Ok((Bytes(free as u64), Bytes(total as u64)))
     }
 
-    /// Waits until the device has done everything it was given.
-    pub fn synchronize(&self) -> Result<(), DriverError> {
-        self.bind()?;
-        // SAFETY: the context is current.
-        check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
-    }
-
     /// The kernel `entry` of `image`, which is loaded when its first kernel is asked for.
     pub fn kernel(&self, image: &Image, entry: &'static str) -> Result<Kernel, DriverError> {
         self.bind()?;

@@ -24,8 +24,9 @@ pub struct Graph {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Captures what `record` gives to `stream`; nothing of it runs. Every address in the captured launches must stay valid
-    /// as long as the graph is launched: launchers take them from buffers that live beside it.
+    /// Captures what `record` gives to `stream`; nothing of it runs. The capture is this thread's: others go on as they like, but
+    /// for waiting for the whole device, which breaks it off, and which nothing here does. Every address in the captured
+    /// launches must stay valid as long as the graph is launched: launchers take them from buffers that live beside it.
     pub fn capture<E: From<DriverError>>(
         stream: &Stream,
         record: impl FnOnce(&Stream) -> Result<(), E>,

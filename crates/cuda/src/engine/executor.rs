@@ -107,22 +107,6 @@ const CAPTURED: [Stages; 2] = [
     Stages { scans: false, draws: true, logprobs: false, counts: false },
 ];
 
-/// Attempts at a capture.
-const ATTEMPTS: usize = 4;
-
-/// Captures again where one failed: what another thread does on the device at that moment, another model that is being loaded
-/// say, may break it off. Nothing of it has run.
-fn patiently<T>(mut capture: impl FnMut() -> Result<T, ExecuteError>) -> Result<T, ExecuteError> {
-    for attempt in 1..ATTEMPTS {
-        match capture() {
-            Ok(captured) => return Ok(captured),
-            Err(ExecuteError::Driver(error)) if error.is_fault() => return Err(error.into()),
-            Err(error) => tracing::debug!(%error, attempt, "a capture broke off"),
-        }
-    }
-    capture()
-}
-
 impl Executor {
     /// The decoder.
     pub fn decoder(&self) -> &Decoder {
@@ -147,21 +131,17 @@ impl Executor {
         for index in 0..self.buckets.len() {
             let layout = self.buckets[index].layout.clone();
             let (work, small) = (self.buckets[index].work(), self.buckets[index].small.clone());
-            let graph = patiently(|| {
-                let parts = Parts::of(self);
-                Graph::capture(parts.stream, |_| {
-                    let forward = parts.forward(&layout, &work, None, None, small.as_ref());
-                    forward.map_err(ExecuteError::from)
-                })
+            let parts = Parts::of(self);
+            let graph = Graph::capture(parts.stream, |_| {
+                let forward = parts.forward(&layout, &work, None, None, small.as_ref());
+                forward.map_err(ExecuteError::from)
             })?;
             self.buckets[index].graph = Some(graph);
             for stages in CAPTURED {
-                let graph = patiently(|| {
-                    let (ending, buffers, state) = self.ending(&layout);
-                    let (rows, length) = (0..layout.room.outputs, live_outputs(&layout));
-                    Graph::capture(ending.stream, |_| {
-                        ending.run(rows, length, stages, false, buffers, state)
-                    })
+                let (ending, buffers, state) = self.ending(&layout);
+                let (rows, length) = (0..layout.room.outputs, live_outputs(&layout));
+                let graph = Graph::capture(ending.stream, |_| {
+                    ending.run(rows, length, stages, false, buffers, state)
                 })?;
                 self.buckets[index].endings.push((stages, graph));
             }
@@ -452,33 +432,4 @@ fn pack_given(
         next_value = range.end;
     }
     Ok(Some((rows, values)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tries a capture that fails so many times with `code`; gives what came of it, and how often it was tried.
-    fn tried(failures: usize, code: u32) -> (Result<&'static str, ExecuteError>, usize) {
-        let mut attempts = 0;
-        let captured = patiently(|| {
-            attempts += 1;
-            match attempts > failures {
-                true => Ok("captured"),
-                false => Err(DriverError::Call { call: "cuGraph", name: "X".into(), code }.into()),
-            }
-        });
-        (captured, attempts)
-    }
-
-    #[test]
-    fn a_capture_that_broke_off_is_made_again_but_not_for_ever_and_not_on_a_lost_device() {
-        // 901: another thread invalidated it; 700: the device is lost.
-        assert_eq!(tried(0, 901), (Ok("captured"), 1));
-        assert_eq!(tried(ATTEMPTS - 1, 901), (Ok("captured"), ATTEMPTS));
-        let (captured, attempts) = tried(ATTEMPTS, 901);
-        assert!(captured.is_err());
-        assert_eq!(attempts, ATTEMPTS);
-        assert_eq!(tried(1, 700).1, 1);
-    }
 }
