@@ -35,8 +35,8 @@ use crate::{
     weights::DeviceWeights,
 };
 
-/// More threads than this have nothing to gain: the link to the device is full.
-const MOST_THREADS: usize = 16;
+/// More threads than this have nothing to gain: the link to the device is nearly full, and their buffers want pinning.
+const MOST_THREADS: usize = 8;
 /// Least and most bytes of a buffer. All of them together are pinned, which takes time: a small checkpoint has small ones.
 const BUFFER_BYTES: (u64, u64) = (1 << 20, 8 << 20);
 
