@@ -5,11 +5,11 @@ Usage, from the root of the repository:
 
     python3 -m venv VENV && VENV/bin/pip install openai
     cargo build
-    VENV/bin/python tests/openai_client.py target/debug/tokenmill [FIXTURE]
+    VENV/bin/python tests/openai_client.py target/debug/tokenmill [FIXTURE [DEVICE]]
 
-Starts the given binary on `fixtures/llama` (or FIXTURE) and the built-in model at a free port, runs every `check_*` function below, ends the
-server with SIGTERM, and prints `N passed, M failed`. The exit status is 0 only if nothing failed and the server ended
-by itself with status 0.
+Starts the given binary on `fixtures/llama` (or FIXTURE) and the built-in model on the CPU (or DEVICE: `cuda`) at a free port, runs
+every `check_*` function below, ends the server with SIGTERM, and prints `N passed, M failed`. The exit status is 0 only if
+nothing failed and the server ended by itself with status 0.
 """
 
 import json
@@ -281,7 +281,7 @@ def run_checks(base):
 
 def main():
     port = free_port()
-    command = [sys.argv[1], "serve", str(FIXTURE), "demo", "--port", str(port), "--device", "cpu"]
+    command = [sys.argv[1], "serve", str(FIXTURE), "demo", "--port", str(port), "--device", DEVICE]
     command += ["--served-model-name", f"{MODEL},{DEMO}", "--api-key", KEY]
     # The test's own settings alone, whatever the surroundings say.
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TOKENMILL_")}
@@ -304,7 +304,8 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
-    FIXTURE = Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "fixtures" / "llama"
+    FIXTURE = Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "fixtures" / "llama"
+    DEVICE = sys.argv[3] if len(sys.argv) > 3 else "cpu"
     sys.exit(main())
