@@ -31,8 +31,8 @@ use crate::{
     weights::{Matrix, Vector},
 };
 
-/// Rows from which on products that give a tile more rows are faster: measured on an H200, for 0.6B to 8B alike.
-const FEW_ROWS: usize = 32;
+/// Rows up to which these products beat those that give a tile more rows: measured on an H200, for 0.6B to 8B alike.
+const FEW_ROWS: usize = 64;
 /// Sums of squares that a row may have: one for each block of the product that leaves them.
 pub const MOST_PARTIALS: usize = 2048;
 

@@ -12,6 +12,9 @@ const FIXED: u32 = 4096;
 const PORTABLE_STAGES: u32 = 4;
 /// Shared memory of a block, so that two blocks of consecutive kernels fit into one multiprocessor of 228 KiB.
 const ROOM: u32 = 110 * 1024;
+/// Shared memory of a block that is to have a multiprocessor to itself. Where two blocks fit, those that are free first get two,
+/// and others none.
+const WHOLE: u32 = 208 * 1024;
 
 /// Which kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +85,8 @@ pub(super) struct Layout {
     pub(super) k_groups: u32,
     /// Bytes of `W` in a stage, about.
     pub(super) stage_bytes: u32,
+    /// Shared memory that a block may take.
+    pub(super) room: u32,
     pub(super) trigger_lead: u32,
 }
 
@@ -169,7 +174,7 @@ impl Plan {
         limits: &DeviceLimits,
         layout: &Layout,
     ) -> Option<Plan> {
-        let Layout { family, tile_rows, split, k_groups, stage_bytes, trigger_lead } = *layout;
+        let Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead } = *layout;
         let width = width_of(problem.rows);
         let (unit_rows, unit_warps) = if family == Family::Wgmma { (64, 4) } else { (16, 1) };
         let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
@@ -194,7 +199,7 @@ impl Plan {
             Ending::Residual => problem.rows as u32 * (tile_rows / split) * 4,
             _ => 0,
         };
-        let room = ROOM.min(limits.shared_per_block.saturating_sub(FIXED)).saturating_sub(1024 + h);
+        let room = room.min(limits.shared_per_block.saturating_sub(FIXED)).saturating_sub(1024 + h);
         let least_stages = if family == Family::Portable { PORTABLE_STAGES } else { 2 };
         // A stage is a whole number of slabs for each unit, no longer than this block's part of K, and fits a few times.
         let each = (problem.inner as u32).div_ceil(SLAB).div_ceil(split);
@@ -260,20 +265,20 @@ fn width_of(rows: usize) -> u32 {
 /// columns, inner, width, family, tile rows, split, k groups.
 #[rustfmt::skip]
 const MEASURED: [(usize, usize, u32, Family, u32, u32, u32); 30] = [
-    (6144, 4096, 32, Family::Warp, 24, 1, 4),      (6144, 4096, 64, Family::Wgmma, 128, 4, 1),
-    (4096, 4096, 32, Family::Warp, 16, 1, 8),      (4096, 4096, 64, Family::Wgmma, 128, 4, 1),
-    (24576, 4096, 32, Family::Warp, 96, 1, 1),     (24576, 4096, 64, Family::Wgmma, 64, 1, 2),
-    (4096, 12288, 32, Family::Warp, 16, 1, 8),     (4096, 12288, 64, Family::Wgmma, 192, 8, 1),
+    (6144, 4096, 32, Family::Wgmma, 64, 1, 2),     (6144, 4096, 64, Family::Wgmma, 64, 1, 2),
+    (4096, 4096, 32, Family::Wgmma, 64, 2, 1),     (4096, 4096, 64, Family::Wgmma, 64, 2, 2),
+    (24576, 4096, 32, Family::Wgmma, 192, 1, 1),   (24576, 4096, 64, Family::Wgmma, 192, 1, 1),
+    (4096, 12288, 32, Family::Wgmma, 64, 2, 1),    (4096, 12288, 64, Family::Wgmma, 64, 2, 2),
     (151_936, 4096, 32, Family::Wgmma, 64, 1, 2),  (151_936, 4096, 64, Family::Wgmma, 64, 1, 2),
-    (4096, 1024, 32, Family::Warp, 16, 1, 8),      (4096, 1024, 64, Family::Wgmma, 64, 2, 2),
-    (1024, 2048, 32, Family::Wgmma, 64, 8, 1),     (1024, 2048, 64, Family::Wgmma, 64, 8, 1),
+    (4096, 1024, 32, Family::Wgmma, 128, 2, 1),    (4096, 1024, 64, Family::Wgmma, 64, 1, 2),
+    (1024, 2048, 32, Family::Wgmma, 64, 4, 1),     (1024, 2048, 64, Family::Wgmma, 64, 4, 1),
     (6144, 1024, 32, Family::Wgmma, 64, 1, 2),     (6144, 1024, 64, Family::Wgmma, 64, 1, 2),
-    (1024, 3072, 32, Family::Wgmma, 64, 8, 1),     (1024, 3072, 64, Family::Wgmma, 64, 8, 1),
+    (1024, 3072, 32, Family::Wgmma, 64, 4, 1),     (1024, 3072, 64, Family::Wgmma, 64, 4, 1),
     (151_936, 1024, 32, Family::Wgmma, 192, 1, 1), (151_936, 1024, 64, Family::Wgmma, 192, 1, 1),
-    (3072, 2048, 32, Family::Warp, 16, 1, 8),      (3072, 2048, 64, Family::Wgmma, 64, 4, 2),
+    (3072, 2048, 32, Family::Warp, 16, 1, 8),      (3072, 2048, 64, Family::Wgmma, 64, 2, 2),
     (2048, 2048, 32, Family::Warp, 16, 1, 8),      (2048, 2048, 64, Family::Wgmma, 64, 4, 2),
-    (16384, 2048, 32, Family::Wgmma, 64, 1, 2),    (16384, 2048, 64, Family::Wgmma, 64, 1, 2),
-    (2048, 8192, 32, Family::Wgmma, 64, 4, 2),     (2048, 8192, 64, Family::Wgmma, 128, 8, 1),
+    (16384, 2048, 32, Family::Wgmma, 64, 1, 2),    (16384, 2048, 64, Family::Wgmma, 128, 1, 1),
+    (2048, 8192, 32, Family::Wgmma, 64, 4, 2),     (2048, 8192, 64, Family::Wgmma, 64, 4, 2),
     (128_256, 2048, 32, Family::Wgmma, 128, 1, 1), (128_256, 2048, 64, Family::Wgmma, 192, 1, 1),
 ];
 
@@ -283,7 +288,23 @@ fn measured(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
     let applies = limits.has_wgmma() && limits.sms == 132 && !problem.invariant;
     let entry = MEASURED.iter().find(|entry| applies && (entry.0, entry.1, entry.2) == wanted)?;
     let &(_, _, _, family, tile_rows, split, k_groups) = entry;
-    Some(Layout { family, tile_rows, split, k_groups, stage_bytes: 16384, trigger_lead: 0 })
+    let room = room_of(problem, limits, family, tile_rows, split);
+    let (stage_bytes, trigger_lead) = (16384, 0);
+    Some(Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead })
+}
+
+/// The shared memory that a block may take: a multiprocessor's, where there is one for each block. An invariant problem's layout
+/// has to do for every number of rows.
+fn room_of(
+    problem: &Problem,
+    limits: &DeviceLimits,
+    family: Family,
+    tile_rows: u32,
+    split: u32,
+) -> u32 {
+    let blocks = (problem.columns as u32).div_ceil(tile_rows) * split;
+    let whole = family == Family::Wgmma && blocks <= limits.sms && !problem.invariant;
+    if whole { WHOLE } else { ROOM }
 }
 
 /// The layouts that may suit a problem on this device.
@@ -296,14 +317,23 @@ pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
         () => Family::Portable,
     };
     let stage_bytes = if width == 8 { 32768 } else { 16384 };
-    let plain =
-        Layout { family, tile_rows: 64, split: 1, k_groups: 1, stage_bytes, trigger_lead: 0 };
+    let plain = Layout {
+        family,
+        tile_rows: 64,
+        split: 1,
+        k_groups: 1,
+        stage_bytes,
+        room: ROOM,
+        trigger_lead: 0,
+    };
     match family {
         Family::Wgmma => {
             let tiles = [(64, 2), (64, 1), (128, 1), (192, 1)];
             let splits = |tile| [1, 2, 4, 8].map(|split| (tile, split));
-            let layout =
-                |((tile_rows, k_groups), split)| Layout { tile_rows, split, k_groups, ..plain };
+            let layout = |((tile_rows, k_groups), split)| {
+                let room = room_of(problem, limits, family, tile_rows, split);
+                Layout { tile_rows, split, k_groups, room, ..plain }
+            };
             tiles.into_iter().flat_map(splits).map(layout).collect()
         }
         Family::Warp | Family::Portable => {
@@ -366,7 +396,7 @@ mod tests {
         assert!(ending != Ending::GateUp || plan.tile_rows.is_multiple_of(16 * plan.split));
         assert!((1..=16).contains(&plan.stages) && plan.threads <= 416);
         assert!(plan.stage_bytes().is_multiple_of(1024), "the swizzle begins at multiples of 1024");
-        assert!(plan.shared <= limits.shared_per_block - FIXED && plan.shared <= ROOM);
+        assert!(plan.shared <= limits.shared_per_block - FIXED && plan.shared <= WHOLE);
         let rounds = (inner as u32).div_ceil(64).div_ceil(plan.split).div_ceil(plan.slabs);
         assert!(plan.stages >= rounds.min(2), "one stage cannot be filled while it is read");
         let sums = plan.k_groups * plan.width * sums_pitch(plan.tile_rows) * 4;
