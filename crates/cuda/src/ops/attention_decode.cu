@@ -33,12 +33,20 @@ constexpr int MAX_CLUSTER = 8;
 constexpr float LOG2E = 1.4426950408889634f;
 
 // For the rings of a block of threads: as much on its way as streaming wants, and room beside it for a block of the next
-// kernel. Devices with less shared memory make do with less.
+// kernel. Devices with less shared memory make do with less. Of dense entries four blocks share a multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 constexpr int RING_BYTES = 56 << 10;
 #else
 constexpr int RING_BYTES = 48 << 10;
 #endif
+constexpr int DENSE_BYTES = 36 << 10;
+
+// A cache, and how many blocks of threads with what rings read it on one multiprocessor.
+template <class Cache, int COUNT>
+struct Shared : Cache {
+    static constexpr int RINGS = COUNT == 2 ? RING_BYTES : DENSE_BYTES;
+    static constexpr int BLOCKS_OF_SM = COUNT;
+};
 
 // A stretch of one sequence's blocks.
 struct __align__(16) Item {
@@ -104,7 +112,7 @@ struct Sizes {
     static constexpr int BLOCKS = PITCH <= 160 ? 2 : 1;
     static constexpr int KEYS = BLOCKS * BLOCK_TOKENS;
     static constexpr int GRANULE = KEYS * PITCH;
-    static constexpr int FIT = RING_BYTES / (WARPS * GRANULE);
+    static constexpr int FIT = Cache::RINGS / (WARPS * GRANULE);
     static constexpr int STAGES = FIT < 2 ? 2 : FIT > 8 ? 8 : FIT;
     static constexpr int RING = STAGES * GRANULE;
 };
@@ -276,7 +284,7 @@ struct Loader {
 template <class Cache, int DP, bool EXACT>
 struct Pass {
     using S = Sizes<Cache, DP>;
-    static constexpr bool HELD = DP <= 128;  // queries in registers
+    static constexpr bool HELD = DP * Cache::BLOCKS_OF_SM <= 256;  // queries in registers
     static constexpr int TILES = S::KEYS / 8;
     uint32_t q[HELD ? DP / 16 : 1][4];
     uint32_t q_at;
@@ -927,17 +935,19 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
     }
 }
 
-#define ENTRY(NAME, CACHE, DP, EXACT, FUSED)                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2)                              \
+#define ENTRY(NAME, CACHE, COUNT, DP, EXACT, FUSED)                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS, COUNT)                          \
         attention_decode_##NAME(const __grid_constant__ AttentionDecodeParams p) {        \
-        attention_decode<CACHE, DP, EXACT, FUSED>(p);                                     \
+        attention_decode<Shared<CACHE, COUNT>, DP, EXACT, FUSED>(p);                      \
     }
 #define ENTRIES(SIZE, DP, EXACT)                                  \
-    ENTRY(bf16_##SIZE, Bf16Cache, DP, EXACT, false)               \
-    ENTRY(fp8_##SIZE, Fp8Cache, DP, EXACT, false)                 \
-    ENTRY(fused_bf16_##SIZE, Bf16Cache, DP, EXACT, true)          \
-    ENTRY(fused_fp8_##SIZE, Fp8Cache, DP, EXACT, true)
+    ENTRY(bf16_##SIZE, Bf16Cache, 2, DP, EXACT, false)            \
+    ENTRY(fp8_##SIZE, Fp8Cache, 2, DP, EXACT, false)              \
+    ENTRY(fused_bf16_##SIZE, Bf16Cache, 2, DP, EXACT, true)       \
+    ENTRY(fused_fp8_##SIZE, Fp8Cache, 2, DP, EXACT, true)
 
+ENTRY(dense_bf16_64, Bf16Cache, 4, 64, true, true)
+ENTRY(dense_bf16_128, Bf16Cache, 4, 128, true, true)
 ENTRIES(64, 64, true)
 ENTRIES(128, 128, true)
 ENTRIES(256, 256, true)

@@ -67,6 +67,8 @@ pub struct Plan {
     units: usize,
     unit_rows: usize,
     shared: usize,
+    /// Four blocks of threads share a multiprocessor.
+    dense: bool,
     cutting: Cutting,
 }
 
@@ -90,20 +92,30 @@ struct Variant {
     exact: bool,
     /// Entries for bf16, e4m3, and both with the preparation fused.
     entries: [&'static str; 4],
+    /// Entry for bf16 with the preparation fused, of which four blocks of threads share a multiprocessor.
+    dense: Option<&'static str>,
+}
+
+const fn variant(width: usize, exact: bool, entries: [&'static str; 4]) -> Variant {
+    Variant { width, exact, entries, dense: None }
 }
 
 const VARIANTS: [Variant; 5] = [
-    Variant { width: 64, exact: true, entries: entries!("64") },
-    Variant { width: 128, exact: true, entries: entries!("128") },
-    Variant { width: 256, exact: true, entries: entries!("256") },
-    Variant { width: 96, exact: false, entries: entries!("upto_96") },
-    Variant { width: 256, exact: false, entries: entries!("upto_256") },
+    Variant { dense: Some("attention_decode_dense_bf16_64"), ..variant(64, true, entries!("64")) },
+    Variant {
+        dense: Some("attention_decode_dense_bf16_128"),
+        ..variant(128, true, entries!("128"))
+    },
+    variant(256, true, entries!("256")),
+    variant(96, false, entries!("upto_96")),
+    variant(256, false, entries!("upto_256")),
 ];
 
 /// The kernels.
 #[derive(Clone, Debug)]
 pub struct AttentionDecode {
-    kernels: Vec<[Kernel; 4]>,
+    /// By variant.
+    kernels: Vec<([Kernel; 4], Option<Kernel>)>,
 }
 
 /// Memory for the results of split sequences. Launches in one stream may share one.
@@ -171,7 +183,7 @@ const _: () = assert!(size_of::<Params>() == 168);
 const _: () = assert!(size_of::<Item>() == 32);
 
 impl Plan {
-    /// One block of threads a multiprocessor walks the items, or two where there are many sequences.
+    /// One block of threads a multiprocessor walks the items, two or four where there are many sequences.
     pub fn new(problem: &Problem, limits: &DeviceLimits) -> Result<Plan, Unsupported> {
         let heads = problem.heads;
         heads.check(OPERATION)?;
@@ -185,7 +197,9 @@ impl Plan {
         let units = heads.kv_heads * tiles;
         let unit_rows = ROWS.min(heads.group() * problem.queries);
         let cluster = cluster(problem, units, limits);
-        let sizes = Sizes::new(VARIANTS[variant].width, heads.cache, limits);
+        let blocks = blocks_of_sm(problem, units, &VARIANTS[variant], limits);
+        let dense = blocks == 4;
+        let sizes = Sizes::new(VARIANTS[variant].width, heads.cache, dense, limits);
         let shared = sizes.shared(unit_rows, problem.preparation.is_some(), cluster > 1);
         let allowed = limits.shared_per_block as usize;
         if shared > allowed {
@@ -195,8 +209,6 @@ impl Plan {
                 requirement: format!("a block needs {shared} bytes of shared memory"),
             });
         }
-        // A second block would take the room that the next kernel's need, which few sequences are not worth.
-        let blocks = if problem.sequences * units >= limits.sms as usize * 3 / 2 { 2 } else { 1 };
         let columns = blocks * limits.sms as usize / units;
         let cutting = Cutting {
             columns: (columns / cluster).max(1) * cluster,
@@ -205,7 +217,7 @@ impl Plan {
             cluster,
             round: WARPS * sizes.blocks,
         };
-        Ok(Plan { problem: *problem, variant, units, unit_rows, shared, cutting })
+        Ok(Plan { problem: *problem, variant, units, unit_rows, shared, dense, cutting })
     }
 
     /// How a step's sequences are cut into items. Layers of one KV group whose plans agree in this share the items.
@@ -265,6 +277,27 @@ fn cluster(problem: &Problem, units: usize, limits: &DeviceLimits) -> usize {
     1 << room.clamp(1, MAX_CLUSTER).ilog2()
 }
 
+/// Blocks of threads that share a multiprocessor. A second one takes the room that the next kernel's need, which few sequences
+/// are not worth; four, with shorter rings, where each then has a sequence to itself.
+fn blocks_of_sm(
+    problem: &Problem,
+    units: usize,
+    variant: &Variant,
+    limits: &DeviceLimits,
+) -> usize {
+    let (blocks, sms) = (problem.sequences * units, limits.sms as usize);
+    let dense = variant.dense.is_some()
+        && problem.preparation.is_some()
+        && problem.heads.cache == CacheType::Bf16
+        && has_large_shared(limits)
+        && !problem.invariant;
+    match blocks {
+        _ if dense && blocks > 3 * sms => 4,
+        _ if blocks >= sms * 3 / 2 => 2,
+        _ => 1,
+    }
+}
+
 /// The devices with clusters are those whose multiprocessors have much shared memory: Hopper, and Blackwell for data centres.
 fn has_large_shared(limits: &DeviceLimits) -> bool {
     (90..120).contains(&limits.arch)
@@ -282,11 +315,15 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(width: usize, cache: CacheType, limits: &DeviceLimits) -> Sizes {
+    fn new(width: usize, cache: CacheType, dense: bool, limits: &DeviceLimits) -> Sizes {
         let row = pitch(width * cache.bytes());
         let blocks = if row <= 160 { 2 } else { 1 };
         let stage = WARPS * blocks * BLOCK_TOKENS * row;
-        let budget = if has_large_shared(limits) { 56 << 10 } else { 48 << 10 };
+        let budget = match has_large_shared(limits) {
+            true if dense => 36 << 10,
+            true => 56 << 10,
+            false => 48 << 10,
+        };
         let rings = (budget / stage).clamp(2, 8) * stage;
         Sizes { width, row, blocks, rings }
     }
@@ -332,7 +369,8 @@ impl AttentionDecode {
     pub fn load(gpu: &Gpu) -> Result<AttentionDecode, DriverError> {
         let kernels = VARIANTS.iter().map(|variant| {
             let [a, b, c, d] = variant.entries.map(|entry| gpu.kernel(&IMAGE, entry));
-            Ok([a?, b?, c?, d?])
+            let dense = variant.dense.map(|entry| gpu.kernel(&IMAGE, entry)).transpose()?;
+            Ok(([a?, b?, c?, d?], dense))
         });
         Ok(AttentionDecode { kernels: kernels.collect::<Result<_, DriverError>>()? })
     }
@@ -360,10 +398,12 @@ impl AttentionDecode {
             cluster: plan.cutting.cluster as u32,
             overlap: true,
         };
+        let (kernels, dense) = &self.kernels[plan.variant];
+        let kernel = dense.as_ref().filter(|_| plan.dense).unwrap_or(&kernels[entry]);
         let params = params(plan, scratch, &args);
         // SAFETY: lengths were checked against the plan; items, tables and regimes stay in bounds by the step's check and by
         // `Cutting::fill`, which made the items for this plan's columns.
-        unsafe { stream.launch(&self.kernels[plan.variant][entry], shape, &params) }
+        unsafe { stream.launch(kernel, shape, &params) }
     }
 }
 

@@ -125,6 +125,15 @@ fn fused() -> Vec<Case> {
         Case { lengths: (1..=70).collect(), ..prepared(128, true, 128) },
         Case { invariant: true, ..prepared(128, true, 128) },
     ];
+    // So many that four blocks of threads share a multiprocessor, each with one sequence, several, or none.
+    for (head_dim, kv_heads) in [(128, 8), (64, 8), (128, 2)] {
+        let heads = Heads { heads: 2 * kv_heads, kv_heads, head_dim, ..HEADS };
+        for (lengths, spare) in
+            [(vec![1, 2, 16, 17, 100, 400, 1000], 220), ((1..=60).collect(), 170)]
+        {
+            cases.push(Case { heads, lengths, spare, ..prepared(head_dim, true, head_dim) });
+        }
+    }
     for (heads, kv_heads) in [(1, 1), (7, 1), (16, 1), (20, 1), (4, 4)] {
         let heads = Heads { heads, kv_heads, ..HEADS };
         cases.push(Case { heads, ..prepared(128, true, 128) });

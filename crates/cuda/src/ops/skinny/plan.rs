@@ -174,7 +174,8 @@ impl Plan {
         limits: &DeviceLimits,
         layout: &Layout,
     ) -> Option<Plan> {
-        let Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead } = *layout;
+        let Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead } =
+            *layout;
         let width = width_of(problem.rows);
         let (unit_rows, unit_warps) = if family == Family::Wgmma { (64, 4) } else { (16, 1) };
         let grain = if problem.ending == Ending::GateUp { 16 } else { 8 };
