@@ -221,7 +221,7 @@ impl Workspace {
 
     /// Bytes for one row that passes the head: its last hidden state twice, its logits, and what sampling keeps of them.
     fn output_row(&self) -> u64 {
-        (6 * self.hidden + 2 * 4 * self.vocab + 4096) as u64
+        (6 * self.hidden + 2 * 4 * self.vocab + self.vocab / 4 + 4096) as u64
     }
 
     /// Bytes for one sequence: counts of its tokens, partial results of attention, block tables.

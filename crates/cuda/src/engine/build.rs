@@ -108,6 +108,7 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         chunk: output_rows,
         vocab: semantic.vocab_size,
         stride: widths.logits_stride(),
+        hidden: widths.hidden,
     };
     let state = SamplingState::new(&stream, room)?;
     let mut executor = Executor {

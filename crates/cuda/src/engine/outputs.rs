@@ -10,7 +10,7 @@ use super::{
     pack::{Block, PoolFull},
 };
 use crate::{
-    driver::{Buffer, DriverError, Gpu, Pinned, Stream, View},
+    driver::{Buffer, DeviceLimits, DriverError, Gpu, Pinned, Stream, View},
     model::{buffers::Buffers, decoder::Decoder, forward::ForwardError},
     ops::{
         Ops, finish_logits,
@@ -35,6 +35,8 @@ pub struct SamplingState {
     pub sampled: Buffer<i32>,
     /// `[slots, logits_stride]`: what each slot has seen.
     counts: Buffer<u32>,
+    /// Keys of the greatest logits of each block of a head for few rows.
+    keys: Buffer<u64>,
     scratch: Buffer<u8>,
     answers: Buffer<Answer>,
     top_tokens: Buffer<u32>,
@@ -54,6 +56,8 @@ pub struct SamplingRoom {
     pub vocab: usize,
     /// Logits from row to row.
     pub stride: usize,
+    /// Width of what the head reads.
+    pub hidden: usize,
 }
 
 impl SamplingState {
@@ -64,6 +68,7 @@ impl SamplingState {
         let mut state = SamplingState {
             sampled: gpu.alloc(room.outputs)?,
             counts: gpu.alloc(room.slots * room.stride)?,
+            keys: gpu.alloc(most_keys(room, gpu.limits()))?,
             scratch: gpu.alloc(scratch_bytes(room.chunk, &problem, gpu)?)?,
             answers: gpu.alloc(room.outputs)?,
             top_tokens: gpu.alloc(room.outputs * MOST_TOP)?,
@@ -74,6 +79,31 @@ impl SamplingState {
         stream.zero(state.scratch.view_mut())?;
         Ok(state)
     }
+}
+
+/// The plan of a head for few rows, where there is a kernel for so few.
+fn head_of_few(
+    rows: usize,
+    stride: usize,
+    hidden: usize,
+    limits: &DeviceLimits,
+) -> Option<skinny::Plan> {
+    let problem = skinny::Problem {
+        rows,
+        columns: stride,
+        inner: hidden,
+        ending: skinny::Ending::Logits,
+        invariant: false,
+    };
+    skinny::Plan::new(&problem, limits).ok().filter(|_| rows <= skinny::MOST_ROWS)
+}
+
+/// The most keys that heads for few rows leave.
+fn most_keys(room: SamplingRoom, limits: &DeviceLimits) -> usize {
+    let keys = |rows| {
+        head_of_few(rows, room.stride, room.hidden, limits).map_or(0, |plan| rows * plan.partials())
+    };
+    (1..=room.chunk.min(skinny::MOST_ROWS)).map(keys).max().unwrap_or(0)
 }
 
 /// The most that any smaller batch's plan takes: fewer rows are cut into more parts.
@@ -198,8 +228,8 @@ impl Ending<'_> {
         buffers: &mut Buffers,
         state: &mut SamplingState,
     ) -> Result<(), ExecuteError> {
-        self.head(range.clone(), length, full, buffers)?;
-        self.sample(range, length, stages, buffers, state)
+        let parts = self.head(range.clone(), length, full, buffers, &mut state.keys)?;
+        self.sample(range, length, stages, parts, buffers, state)
     }
 
     /// Queues the resets of slots.
@@ -219,13 +249,15 @@ impl Ending<'_> {
         self.decoder.head_rows().len() / self.decoder.semantic.hidden_size
     }
 
+    /// Gives how many keys of its greatest logits each row has now, if any.
     fn head(
         &self,
         range: Range<usize>,
         length: usize,
         full: bool,
         buffers: &mut Buffers,
-    ) -> Result<(), ExecuteError> {
+        keys: &mut Buffer<u64>,
+    ) -> Result<Option<usize>, ExecuteError> {
         let semantic = &self.decoder.semantic;
         let (rows, hidden) = (range.len(), semantic.hidden_size);
         let at = self.layout.output_rows.start;
@@ -241,8 +273,12 @@ impl Ending<'_> {
         };
         let plan = rms_norm::Problem { rows, hidden }.plan().map_err(ForwardError::from)?;
         self.ops.rms_norm.launch(self.stream, &plan, args)?;
-        if let Some(plan) = self.small_head(rows) {
-            return self.head_of_few(&plan, rows, buffers);
+        let limits = self.stream.gpu().limits();
+        if let Some(plan) =
+            head_of_few(rows, self.logits_stride(), hidden, limits).filter(|_| !self.invariant)
+        {
+            self.launch_head_of_few(&plan, rows, buffers, keys)?;
+            return Ok(Some(plan.partials()));
         }
         let stride = self.logits_stride();
         let problem = gemm::Problem {
@@ -277,27 +313,15 @@ impl Ending<'_> {
             };
             self.ops.finish_logits.launch(self.stream, &plan, args)?;
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// The plan of a head for few rows.
-    fn small_head(&self, rows: usize) -> Option<skinny::Plan> {
-        let problem = skinny::Problem {
-            rows,
-            columns: self.logits_stride(),
-            inner: self.decoder.semantic.hidden_size,
-            ending: skinny::Ending::Logits,
-            invariant: false,
-        };
-        let fits = !self.invariant && rows <= skinny::MOST_ROWS;
-        skinny::Plan::new(&problem, self.stream.gpu().limits()).ok().filter(|_| fits)
-    }
-
-    fn head_of_few(
+    fn launch_head_of_few(
         &self,
         plan: &skinny::Plan,
         rows: usize,
         buffers: &mut Buffers,
+        keys: &mut Buffer<u64>,
     ) -> Result<(), ExecuteError> {
         let head = self.decoder.semantic.head;
         let stride = self.logits_stride();
@@ -311,7 +335,10 @@ impl Ending<'_> {
                 logits: buffers.logits.view_mut().slice(0..rows * stride),
                 scale: head.logit_scale,
                 softcap: head.softcap,
-                best: None,
+                best: Some(skinny::Best {
+                    keys: keys.view_mut(),
+                    columns: self.decoder.semantic.vocab_size,
+                }),
             },
         };
         Ok(self.ops.skinny.launch(self.stream, plan, args)?)
@@ -322,6 +349,7 @@ impl Ending<'_> {
         range: Range<usize>,
         length: usize,
         stages: Stages,
+        parts: Option<usize>,
         buffers: &mut Buffers,
         state: &mut SamplingState,
     ) -> Result<(), ExecuteError> {
@@ -346,7 +374,7 @@ impl Ending<'_> {
             bans: pool,
             masks: pool,
             counts: state.counts.view_mut(),
-            argmax: None,
+            argmax: parts.map(|parts| (state.keys.view(), parts)),
             scratch: state.scratch.view_mut(),
             sampled: state.sampled.view_mut().slice(range.clone()),
             answers: state.answers.view_mut().slice(range.clone()),

@@ -78,13 +78,13 @@ pub struct NextX<'a> {
     pub stride: usize,
 }
 
-/// The greatest logit of each row in each block, for greedy sampling: `[rows, Plan::partials]`.
+/// The greatest logit of each row in each block, for greedy sampling.
 #[derive(Debug)]
 pub struct Best<'a> {
-    /// Its value; NaN counts as -inf.
-    pub values: ViewMut<'a, f32>,
-    /// Its column, the lowest among equals.
-    pub columns: ViewMut<'a, u32>,
+    /// `[rows, Plan::partials]`: keys by which logits and their columns are compared (see `argmax.cuh`); 0: the block has none.
+    pub keys: ViewMut<'a, u64>,
+    /// Columns that count, the first ones.
+    pub columns: usize,
 }
 
 /// An [`Ending`] with its memory.
@@ -160,8 +160,8 @@ struct Params {
     x_next_stride: u64,
     gain: u64,
     partials_out: u64,
-    best_value: u64,
-    best_index: u64,
+    best: u64,
+    best_columns: u64,
     m: u32,
     n: u32,
     k: u32,
@@ -295,8 +295,10 @@ fn check(plan: &Plan, args: &Args<'_>) -> Result<(), DriverError> {
             match best {
                 None => lengths,
                 Some(best) => lengths
-                    .at_least("best values", best.values.len(), rows * partials)
-                    .at_least("best columns", best.columns.len(), rows * partials),
+                    .at_least("best keys", best.keys.len(), rows * partials)
+                    .require(best.columns <= columns, || {
+                        format!("the greatest of {} columns, of {columns}", best.columns)
+                    }),
             }
         }
         _ => lengths.require(false, || format!("the plan ends in {ending:?}, the output does not")),
@@ -363,8 +365,8 @@ fn params(plan: &Plan, args: Args<'_>) -> Result<Params, DriverError> {
             (params.out, params.out_stride) = (logits.address(), columns as u64);
             (params.logit_scale, params.softcap) = (scale, softcap.unwrap_or(0.0));
             if let Some(best) = best {
-                params.best_value = best.values.address();
-                params.best_index = best.columns.address();
+                params.best = best.keys.address();
+                params.best_columns = best.columns as u64;
             }
         }
     }

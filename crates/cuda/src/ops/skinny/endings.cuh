@@ -1,5 +1,6 @@
 // What every skinny product shares: its parameters, the sums that wait in shared memory, and the four endings.
 #pragma once
+#include "../argmax.cuh"
 #include "../common.cuh"
 
 struct alignas(64) TensorMapParam {
@@ -22,8 +23,8 @@ struct alignas(64) SkinnyParams {
     uint64_t x_next_stride;     // elements
     uint64_t gain;              // f32 [n]
     uint64_t partials_out;      // f32 [m, partials_out_stride] or 0
-    uint64_t best_value;        // f32 [m, blocks] or 0
-    uint64_t best_index;        // u32 [m, blocks]
+    uint64_t best;              // u64 [m, blocks] or 0: keys of the greatest logits (argmax.cuh)
+    uint64_t best_columns;      // those before this one count
     uint32_t m, n, k;
     uint32_t tile_rows;       // rows of W of one tile, a multiple of 8 (wgmma: of 64)
     uint32_t split;           // blocks of a cluster that share a tile, each with its part of K
@@ -307,21 +308,11 @@ __device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Fin
     });
 }
 
-// Does (value, index) win over the best so far? Greater wins, then the lower index; NaN counts as -inf.
-__device__ __forceinline__ void challenge(float& best, uint32_t& best_index, float value, uint32_t index) {
-    if (value != value) value = __int_as_float(0xff800000);
-    if (value > best || (value == best && index < best_index)) {
-        best = value;
-        best_index = index;
-    }
-}
-
 // logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finish& f) {
     bool whole = ((p.n | p.out_stride) & 3) == 0;
-    float best = __int_as_float(0xff800000);
-    uint32_t best_index = 0xffffffffu;
+    uint64_t best = 0;
     auto each = [&](uint32_t token, uint32_t row) {
         uint32_t column = f.first_row + row;
         if (column >= p.n) return;
@@ -331,25 +322,18 @@ __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finis
         for (int e = 0; e < 4; ++e) {
             value[e] *= p.logit_scale;
             if (p.softcap != 0.f) value[e] = p.softcap * tanhf(value[e] / p.softcap);
-            if (column + e < p.n) challenge(best, best_index, value[e], column + e);
+            if (p.best && column + e < p.best_columns) best = max(best, argmax_key(value[e], column + e));
         }
         store_four(reinterpret_cast<float*>(p.out) + token * p.out_stride + column, value, p.n - column, whole);
     };
     by_token(f, p.m, f.rows, each, [&](uint32_t token, uint32_t lanes) {
-        if (!p.best_value) return;
+        if (!p.best) return;
 #pragma unroll 1
-        for (uint32_t step = lanes / 2; step > 0; step /= 2) {
-            float value = __shfl_xor_sync(0xffffffffu, best, step);
-            uint32_t index = __shfl_xor_sync(0xffffffffu, best_index, step);
-            challenge(best, best_index, value, index);
-        }
-        if (f.lane % lanes == 0 && token < p.m) {
-            uint64_t at = uint64_t(token) * gridDim.x + blockIdx.x;
-            reinterpret_cast<float*>(p.best_value)[at] = best;
-            reinterpret_cast<uint32_t*>(p.best_index)[at] = best_index;
-        }
-        best = __int_as_float(0xff800000);
-        best_index = 0xffffffffu;
+        for (uint32_t step = lanes / 2; step > 0; step /= 2)
+            best = max(best, static_cast<uint64_t>(__shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(best), step)));
+        if (f.lane % lanes == 0 && token < p.m)
+            reinterpret_cast<uint64_t*>(p.best)[uint64_t(token) * gridDim.x + blockIdx.x] = best;
+        best = 0;
     });
 }
 

@@ -58,7 +58,7 @@ struct Seen {
     out: Vec<f64>,
     next: Vec<f64>,
     partials: Vec<f64>,
-    best: Vec<(f32, u32)>,
+    best: Vec<u64>,
 }
 
 struct Inputs {
@@ -133,8 +133,7 @@ fn launch(
     let mut y = device.put(&vec![bf16::ONE; rows * columns]);
     let mut logits = device.put(&vec![1.0f32; rows * columns]);
     let mut squares = device.put(&vec![7.0f32; rows * (partials + 3)]);
-    let mut values = device.put(&vec![7.0f32; rows * partials]);
-    let mut indices = device.put(&vec![7u32; rows * partials]);
+    let mut keys = device.put(&vec![7u64; rows * partials]);
     let output = match problem.ending {
         Ending::Plain => Output::Plain { y: y.view_mut() },
         Ending::GateUp => Output::GateUp {
@@ -155,7 +154,7 @@ fn launch(
             logits: logits.view_mut(),
             scale: SCALE,
             softcap: trial.softcap,
-            best: Some(Best { values: values.view_mut(), columns: indices.view_mut() }),
+            best: Some(Best { keys: keys.view_mut(), columns: counted(columns) }),
         },
     };
     let norm = RowNorm {
@@ -179,8 +178,7 @@ fn launch(
         h.read(device, case, findings),
         logits.read(device, case, findings),
     );
-    let values = values.read(device, case, findings);
-    let indices = indices.read(device, case, findings);
+    let keys = keys.read(device, case, findings);
     Seen {
         out: match problem.ending {
             Ending::Plain | Ending::GateUp => widen(&y),
@@ -189,9 +187,14 @@ fn launch(
         },
         next: widen(&y),
         partials: widen32(&squares.read(device, case, findings)),
-        best: values.into_iter().zip(indices).collect(),
+        best: keys,
         plan,
     }
+}
+
+/// Columns of a head that are tokens: some behind them only make its rows whole.
+fn counted(columns: usize) -> usize {
+    columns.saturating_sub(5).max(1)
 }
 
 /// Columns that are compared: all, or both ends and some between, in groups of 16.
@@ -304,15 +307,16 @@ fn judge(trial: &Trial, inputs: &Inputs, weight: &Weight, seen: &Seen, most: usi
         }
         if ending == Ending::Logits {
             let logits = &seen.out[row * columns..][..columns];
-            let key = |v: f64| if v.is_nan() { f64::NEG_INFINITY } else { v };
-            let better =
-                |best: usize, i: usize| if key(logits[i]) > key(logits[best]) { i } else { best };
-            let wanted = (0..columns).fold(0, better);
+            // A NaN is above everything; of equals the first wins.
+            let key = |v: f64| if v.is_nan() { f64::INFINITY } else { v };
+            let better = |best: usize, i: usize| match logits[best].is_nan() {
+                false if logits[i].is_nan() || key(logits[i]) > key(logits[best]) => i,
+                _ => best,
+            };
+            let wanted = (0..counted(columns)).fold(0, better);
             let best = &seen.best[row * seen.plan.partials()..][..seen.plan.partials()];
-            let first = best.iter().copied().fold((f32::NEG_INFINITY, u32::MAX), |a, b| {
-                if b.0 > a.0 || b.0 == a.0 && b.1 < a.1 { b } else { a }
-            });
-            expect("best column", row, 0, f64::from(first.1), wanted as f64, 0.0);
+            let first = !(best.iter().copied().max().unwrap_or(0) as u32);
+            expect("best column", row, 0, f64::from(first), wanted as f64, 0.0);
         }
     }
     wrong
