@@ -262,25 +262,53 @@ fn width_of(rows: usize) -> u32 {
     WIDTHS.into_iter().find(|width| rows <= *width as usize).unwrap_or(WIDTHS[3])
 }
 
-/// Layouts that were best, in chains of whole layers on an H200, where the estimate of [`Plan::cost`] is not good enough:
-/// columns, inner, width, family, tile rows, split, k groups.
+/// Layouts that were best, in chains of whole layers or whole steps on an H200, where the estimate of [`Plan::cost`] is not good
+/// enough.
+type Measured = (usize, usize, u32, Family, u32, u32, u32, u32, u32);
+/// Columns, inner, width; family, tile rows, split, k groups, KiB of `W` in a stage, shared memory of a block.
 #[rustfmt::skip]
-const MEASURED: [(usize, usize, u32, Family, u32, u32, u32); 30] = [
-    (6144, 4096, 32, Family::Wgmma, 64, 1, 2),     (6144, 4096, 64, Family::Wgmma, 64, 1, 2),
-    (4096, 4096, 32, Family::Wgmma, 64, 2, 1),     (4096, 4096, 64, Family::Wgmma, 64, 2, 2),
-    (24576, 4096, 32, Family::Wgmma, 192, 1, 1),   (24576, 4096, 64, Family::Wgmma, 192, 1, 1),
-    (4096, 12288, 32, Family::Wgmma, 64, 2, 1),    (4096, 12288, 64, Family::Wgmma, 64, 2, 2),
-    (151_936, 4096, 32, Family::Wgmma, 64, 1, 2),  (151_936, 4096, 64, Family::Wgmma, 64, 1, 2),
-    (4096, 1024, 32, Family::Wgmma, 128, 2, 1),    (4096, 1024, 64, Family::Wgmma, 64, 1, 2),
-    (1024, 2048, 32, Family::Wgmma, 64, 4, 1),     (1024, 2048, 64, Family::Wgmma, 64, 4, 1),
-    (6144, 1024, 32, Family::Wgmma, 64, 1, 2),     (6144, 1024, 64, Family::Wgmma, 64, 1, 2),
-    (1024, 3072, 32, Family::Wgmma, 64, 4, 1),     (1024, 3072, 64, Family::Wgmma, 64, 4, 1),
-    (151_936, 1024, 32, Family::Wgmma, 192, 1, 1), (151_936, 1024, 64, Family::Wgmma, 192, 1, 1),
-    (3072, 2048, 32, Family::Warp, 16, 1, 8),      (3072, 2048, 64, Family::Wgmma, 64, 2, 2),
-    (2048, 2048, 32, Family::Warp, 16, 1, 8),      (2048, 2048, 64, Family::Wgmma, 64, 4, 2),
-    (16384, 2048, 32, Family::Wgmma, 64, 1, 2),    (16384, 2048, 64, Family::Wgmma, 128, 1, 1),
-    (2048, 8192, 32, Family::Wgmma, 64, 4, 2),     (2048, 8192, 64, Family::Wgmma, 64, 4, 2),
-    (128_256, 2048, 32, Family::Wgmma, 128, 1, 1), (128_256, 2048, 64, Family::Wgmma, 192, 1, 1),
+const MEASURED: [Measured; 41] = [
+    (6144, 4096, 8, Family::Warp, 48, 1, 2, 32, WHOLE),
+    (6144, 4096, 16, Family::Warp, 48, 1, 2, 32, WHOLE),
+    (6144, 4096, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (6144, 4096, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (4096, 4096, 8, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 4096, 16, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 4096, 32, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 4096, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
+    (24576, 4096, 16, Family::Wgmma, 192, 1, 1, 16, WHOLE),
+    (24576, 4096, 32, Family::Wgmma, 192, 1, 1, 16, WHOLE),
+    (24576, 4096, 64, Family::Wgmma, 192, 1, 1, 16, WHOLE),
+    (4096, 12288, 8, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 12288, 16, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 12288, 32, Family::Wgmma, 64, 2, 2, 32, WHOLE),
+    (4096, 12288, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
+    (151_936, 4096, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
+    (151_936, 4096, 64, Family::Wgmma, 64, 1, 2, 16, ROOM),
+    (4096, 1024, 16, Family::Wgmma, 128, 2, 1, 16, WHOLE),
+    (4096, 1024, 32, Family::Wgmma, 128, 2, 1, 16, WHOLE),
+    (4096, 1024, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (1024, 2048, 16, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (1024, 2048, 32, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (1024, 2048, 64, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (6144, 1024, 16, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (6144, 1024, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (6144, 1024, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (1024, 3072, 16, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (1024, 3072, 32, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (1024, 3072, 64, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (151_936, 1024, 32, Family::Wgmma, 192, 1, 1, 16, ROOM),
+    (151_936, 1024, 64, Family::Wgmma, 192, 1, 1, 16, ROOM),
+    (3072, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
+    (3072, 2048, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
+    (2048, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
+    (2048, 2048, 64, Family::Wgmma, 64, 4, 2, 16, WHOLE),
+    (16384, 2048, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
+    (16384, 2048, 64, Family::Wgmma, 128, 1, 1, 16, WHOLE),
+    (2048, 8192, 32, Family::Wgmma, 64, 4, 2, 16, WHOLE),
+    (2048, 8192, 64, Family::Wgmma, 64, 4, 2, 16, WHOLE),
+    (128_256, 2048, 32, Family::Wgmma, 128, 1, 1, 16, ROOM),
+    (128_256, 2048, 64, Family::Wgmma, 192, 1, 1, 16, ROOM),
 ];
 
 /// The entry of [`MEASURED`] for a problem.
@@ -288,9 +316,8 @@ fn measured(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
     let wanted = (problem.columns, problem.inner, width_of(problem.rows));
     let applies = limits.has_wgmma() && limits.sms == 132 && !problem.invariant;
     let entry = MEASURED.iter().find(|entry| applies && (entry.0, entry.1, entry.2) == wanted)?;
-    let &(_, _, _, family, tile_rows, split, k_groups) = entry;
-    let room = room_of(problem, limits, family, tile_rows, split);
-    let (stage_bytes, trigger_lead) = (16384, 0);
+    let &(_, _, _, family, tile_rows, split, k_groups, stage, room) = entry;
+    let (stage_bytes, trigger_lead) = (stage * 1024, 0);
     Some(Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead })
 }
 
