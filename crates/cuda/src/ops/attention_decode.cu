@@ -96,7 +96,7 @@ struct AttentionDecodeParams {
     uint32_t unit_rows;  // R
     uint32_t lane_bits;
     uint32_t cluster;  // blocks along x in a cluster; 1: none
-    uint32_t padding;
+    uint32_t early;    // the next kernel may come in as soon as this one runs
 };
 static_assert(sizeof(AttentionDecodeParams) == 168, "mirrored in attention_decode.rs");
 
@@ -696,6 +696,44 @@ __device__ __forceinline__ void stage_turns(const AttentionDecodeParams& p, cons
         shared.turns[i] = rotation(p.positions[item.query_row], p.inv_freq[table * half + i], p.factors[table]);
 }
 
+// What the preparation of a block's first item reads, in registers: asked for early, so that these loads are on their way beside
+// those of the item and of its table, and left in shared memory before the queries are there.
+template <class Cache, int DP>
+struct Early {
+    static constexpr int PER = (DP + THREADS - 1) / THREADS;
+    float q_weight[PER], k_weight[PER];
+    float inv_freq, factor;
+    int position;
+
+    __device__ __forceinline__ void ask_weights(const AttentionDecodeParams& p, int dim) {
+#pragma unroll
+        for (int i = 0; i < PER; ++i) {
+            int at = threadIdx.x + i * THREADS;
+            bool there = p.q_weight != nullptr && at < dim;
+            q_weight[i] = there ? p.q_weight[at] : 0.0f;
+            k_weight[i] = there ? p.k_weight[at] : 0.0f;
+        }
+    }
+
+    __device__ __forceinline__ void ask_turn(const AttentionDecodeParams& p, const Item& item) {
+        int half = p.half, at = threadIdx.x;
+        if (at >= half) return;
+        int table = p.regimes != nullptr ? p.regimes[item.query_row] : 0;
+        position = p.positions[item.query_row];
+        inv_freq = p.inv_freq[table * half + at];
+        factor = p.factors[table];
+    }
+
+    __device__ __forceinline__ void leave(const AttentionDecodeParams& p, int dim, const Layout<Cache, DP>& shared) const {
+#pragma unroll
+        for (int i = 0; i < PER; ++i) {
+            int at = threadIdx.x + i * THREADS;
+            if (at < dim) shared.weights[at] = q_weight[i], shared.weights[DP + at] = k_weight[i];
+        }
+        if (threadIdx.x < p.half) shared.turns[threadIdx.x] = rotation(position, inv_freq, factor);
+    }
+};
+
 // Queries of an item out of the projection, normed and rotated; where the item ends its sequence, its key and value too,
 // into the cache and into `fresh`. 2^lane_bits lanes a head. Rows beyond the queries stay the zeros that they were.
 template <class Cache, int DP>
@@ -845,6 +883,8 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         cluster_arrive();
     }
 #endif
+    Early<Cache, DP> early;
+    if constexpr (FUSED) early.ask_weights(p, EXACT ? DP : p.head_dim);
     Item item = p.items[blockIdx.x];
     Unit unit;
     unit.group = p.heads / p.kv_heads;
@@ -869,6 +909,7 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         if (blockIdx.x == 0) pdl_wait();
         return;
     }
+    if (p.early) pdl_launch();
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     char* ring = shared.ring + warp * S::RING;
     clear<Cache, DP, EXACT, FUSED>(shared, ring);
@@ -880,6 +921,7 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
     loader.half_stride = head_bytes * p.kv_heads;
     loader.ring = shared_address(ring);
     loader.dim = unit.dim, loader.warp = warp, loader.lane = lane;
+    if constexpr (FUSED) early.ask_turn(p, item);
     loader.start(item);
     // What earlier steps wrote needs no waiting for; fused, the step's own tokens are never read from the cache.
     auto settled = [&] {
@@ -887,17 +929,13 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         return FUSED || end <= item.position;
     };
     while (loader.requested < S::STAGES && settled()) loader.request();
-    if constexpr (FUSED) {
-        if (p.q_weight != nullptr)
-            for (int i = threadIdx.x; i < unit.dim; i += THREADS)
-                shared.weights[i] = p.q_weight[i], shared.weights[DP + i] = p.k_weight[i];
-        stage_turns(p, item, shared);
-    }
+    if constexpr (FUSED) early.leave(p, unit.dim, shared);
     pdl_wait();
     while (loader.requested < S::STAGES) loader.request();
-    // The next kernel comes in when this block has asked for all that it reads: earlier, it takes bandwidth and memory away.
-    bool asked = item.next == 0 && item.blocks * 2 <= S::STAGES * WARPS * S::BLOCKS;
-    if (asked) pdl_launch();
+    // The next kernel comes in when this block has asked for all that it reads: earlier, it takes bandwidth and memory away, but
+    // for large products behind few tokens, which have the more of their weights there when this is done.
+    bool asked = p.early || item.next == 0 && item.blocks * 2 <= S::STAGES * WARPS * S::BLOCKS;
+    if (asked && !p.early) pdl_launch();
 
     Pass<Cache, DP, EXACT> pass;
     pass.dim = unit.dim;

@@ -44,13 +44,8 @@ struct alignas(64) SkinnyParams {
     uint32_t stage_bytes;     // of W and x, a multiple of 1024
     uint32_t trigger_lead;    // rounds before the last one at which the next kernel may start; SKINNY_AT_ONCE: at the start
     uint32_t h_offset;        // where the residual ending keeps h [m, rows], bytes from the aligned start
-#ifdef SKINNY_TRACE
-    uint64_t trace;
-#endif
 };
-#ifndef SKINNY_TRACE
 static_assert(sizeof(SkinnyParams) == 512, "mirrored in skinny.rs");
-#endif
 
 constexpr int SKINNY_MAX_STAGES = 16;
 constexpr uint32_t SKINNY_AT_ONCE = 0xffffffffu;
@@ -406,6 +401,31 @@ __device__ __forceinline__ void scale_rows(const SkinnyParams& p, float* row_sca
         }
         if (lane % 8 == 0 && token < p.m) row_scale[token] = scale;
     }
+}
+
+// The same for the only token, by one warp that asks for 512 sums at once and adds them in the same order: eight lanes after the
+// other go on with the sum.
+__device__ __forceinline__ void scale_row(const SkinnyParams& p, float* row_scale, uint32_t lane) {
+    const float* partials = reinterpret_cast<const float*>(p.row_partials);
+    float sum = 0.f;
+#pragma unroll 1
+    for (uint32_t first = 0; first < p.row_partials_count; first += 512) {
+        float values[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            uint32_t index = first + lane / 8 * 128 + i * 8 + lane % 8;
+            values[i] = index < p.row_partials_count ? __ldcg(partials + index) : 0.f;
+        }
+#pragma unroll 1
+        for (uint32_t group = 0; group < 4; ++group) {
+#pragma unroll
+            for (int i = 0; i < 16; ++i) sum += values[i];
+            sum = __shfl_sync(0xffffffffu, sum, group * 8 + lane % 8);
+        }
+    }
+#pragma unroll
+    for (int step = 4; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (lane == 0) row_scale[0] = rsqrtf(sum * p.inverse_width + p.epsilon);
 }
 
 #define SKINNY_ENDINGS(entry, nb)   \

@@ -317,7 +317,7 @@ fn measured(problem: &Problem, limits: &DeviceLimits) -> Option<Layout> {
     let applies = limits.has_wgmma() && limits.sms == 132 && !problem.invariant;
     let entry = MEASURED.iter().find(|entry| applies && (entry.0, entry.1, entry.2) == wanted)?;
     let &(_, _, _, family, tile_rows, split, k_groups, stage, room) = entry;
-    let (stage_bytes, trigger_lead) = (stage * 1024, 0);
+    let (stage_bytes, trigger_lead) = (stage * 1024, trigger_lead(problem));
     Some(Layout { family, tile_rows, split, k_groups, stage_bytes, room, trigger_lead })
 }
 
@@ -333,6 +333,16 @@ fn room_of(
     let blocks = (problem.columns as u32).div_ceil(tile_rows) * split;
     let whole = family == Family::Wgmma && blocks <= limits.sms && !problem.invariant;
     if whole { WHOLE } else { ROOM }
+}
+
+/// Stages that are left to ask for when the next kernel may start. Some blocks of a long product end many microseconds before the
+/// others (not all multiprocessors read equally fast): the next kernel's blocks take their places and ask for weights meanwhile.
+fn trigger_lead(problem: &Problem) -> u32 {
+    match problem.ending {
+        Ending::GateUp => 4,
+        Ending::Residual if problem.inner > problem.columns => 2,
+        _ => 0,
+    }
 }
 
 /// The layouts that may suit a problem on this device.
@@ -352,7 +362,7 @@ pub(super) fn layouts(problem: &Problem, limits: &DeviceLimits) -> Vec<Layout> {
         k_groups: 1,
         stage_bytes,
         room: ROOM,
-        trigger_lead: 0,
+        trigger_lead: trigger_lead(problem),
     };
     match family {
         Family::Wgmma => {

@@ -13,12 +13,6 @@
 //           the host
 #include "endings.cuh"
 
-#ifdef SKINNY_TRACE
-#define TRACE(what) if (lane == 0 && blockIdx.x < 256) { uint64_t now_; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_)); if (p.trace) reinterpret_cast<uint64_t*>(p.trace)[blockIdx.x * 8 + what] = now_; }
-#else
-#define TRACE(what)
-#endif
-
 #if TM_HOPPER
 
 // --- beyond common.cuh ---
@@ -37,7 +31,15 @@ __device__ __forceinline__ void cluster_arrive_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void named_barrier(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
+template <int ID>
+__device__ __forceinline__ void named_barrier(uint32_t threads) {
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
+
+template <int ID>
+__device__ __forceinline__ void named_barrier_arrive(uint32_t threads) {
+    asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+}
 
 // --- the unit's product ---
 
@@ -190,13 +192,22 @@ struct Producer {
         uint32_t first = min(p.stages, b.rounds);
 #pragma unroll 1
         for (uint32_t round = 0; round < first; ++round) ask_x(round, round);
-        uint32_t slot = 0, parity = 0;
+    }
+
+    // Fills the stages of the first rounds' successors from `from` to before `to`, counted behind those, as they fall free. All
+    // lanes of the warp wait, the first one asks.
+    __device__ __forceinline__ void refill(uint32_t from, uint32_t to, uint32_t lane) const {
+        if (b.rounds <= p.stages) return;
+        uint32_t end = min(to, b.rounds - p.stages), slot = from % p.stages, parity = from / p.stages & 1;
 #pragma unroll 1
-        for (uint32_t round = first; round < b.rounds; ++round) {
+        for (uint32_t at = from; at < end; ++at) {
             mbarrier_wait(b.empty + 8 * slot, parity);
-            ask_weights(round, slot);
-            ask_x(round, slot);
-            trigger(round + 1);
+            if (lane == 0) {
+                ask_weights(p.stages + at, slot);
+                ask_x(p.stages + at, slot);
+                trigger(p.stages + at + 1);
+            }
+            __syncwarp();
             if (++slot == p.stages) slot = 0, parity ^= 1;
         }
     }
@@ -213,6 +224,9 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     uint32_t lane = threadIdx.x % 32, multipliers = blockDim.x / 32 - 1;
     Block b = block_of(p, (shared_address(raw) + 1023) & ~1023u, shared_address(barriers));
     uint32_t rows = p.tile_rows / p.split, first_row = b.tile_row + b.rank * rows;
+    // The scale of a single token is left to the asking warp, which has time for it: the others would wait for the sums, and for
+    // as long not touch the weights that are there already.
+    bool aside = p.row_partials && p.m == 1;
 
     if (warp == multipliers) {
         Producer producer{p, b, policy_evict_first(), policy_evict_last()};
@@ -224,17 +238,21 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
             }
             mbarrier_init_fence();
             tensor_prefetch_map(&p.x_map);
-            TRACE(0)
             producer.before_wait();
         }
         __syncwarp();
         __syncthreads();
+        pdl_wait();
         if (lane == 0) {
-            pdl_wait();
-            TRACE(1)
             producer.after_wait();
-            TRACE(2)
         }
+        __syncwarp();
+        producer.refill(0, 1, lane);
+        if (aside) {
+            scale_row(p, row_scale, lane);
+            named_barrier_arrive<2>((multipliers + 1) * 32);
+        }
+        producer.refill(1, b.rounds, lane);
         __syncwarp();
         if (WGMMA && p.split > 1) {  // takes part in both meetings of the cluster
             cluster_arrive_relaxed();
@@ -251,7 +269,7 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     uint32_t h = b.base + p.h_offset;
     if (ENDING == RESIDUAL) ask_h(p, h, first_row, rows, threadIdx.x, multipliers * 32);
     cp_async_commit();
-    scale_rows(p, row_scale, warp, multipliers, lane);
+    if (!aside) scale_rows(p, row_scale, warp, multipliers, lane);
 
     Units u = units_of<WGMMA>(p, warp);
     float acc[NB / 2];
@@ -261,8 +279,6 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
 #pragma unroll 1
     for (uint32_t round = 0; round < b.rounds; ++round) {
         mbarrier_wait(b.full + 8 * slot, parity);
-        if (warp == 0 && round == 0) { TRACE(3) }
-        if (warp == 0 && round + 1 == b.rounds) { TRACE(4) }
         uint32_t weights = b.stage(p, slot), present = min(p.slabs, b.slab_count - round * p.slabs);
         multiply<NB, WGMMA>(p, u, acc, weights, weights + p.slabs * p.tile_rows * 128, present, lane);
         __syncwarp();
@@ -271,15 +287,14 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     }
 
     uint32_t sums = b.base + p.sums_offset;
-    if (p.sums_offset == 0) named_barrier(multipliers * 32);  // the sums lie where the stages were: all have read those
+    if (p.sums_offset == 0) named_barrier<1>(multipliers * 32);  // the sums lie where the stages were: all have read those
     keep_sums<NB>(sums, u, acc, p.tile_rows, p.m, lane);
     cp_async_wait<0>();
-    named_barrier(multipliers * 32);
+    named_barrier<2>((multipliers + aside) * 32);  // with the asking warp, where the scales are its
     if (WGMMA && p.split > 1) {
         cluster_arrive();
         cluster_wait();
     }
-    if (warp == 0) { TRACE(5) }
 
     Finish f;
     f.sums = sums;
@@ -298,12 +313,10 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     f.lane = lane;
     if (!WGMMA || p.split == 1) {
         finish<NB, ENDING, false>(p, f);
-        if (warp == 0) { TRACE(6) }
         return;
     }
     if constexpr (WGMMA) {
         finish<NB, ENDING, true>(p, f);
-        if (warp == 0) { TRACE(6) }
         __syncwarp();
         cluster_arrive_relaxed();  // no block leaves while another one may read its sums
         cluster_wait();
