@@ -1,10 +1,10 @@
 //! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
 //! prefills of one prompt.
 //!
-//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [rule] [log] [prefill] [BATCHES]` makes weights up from a `config.json` and prints
-//! one line of JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills; with
-//! `prefill` it times prefills alone, more of each; with `rule` it does not time products as it loads,
-//! with `log` it tells on the standard error what that gave.
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [rule] [log] [prefill] [SIZES]` makes weights up from a `config.json` and
+//! prints one line of JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills; with
+//! `prefill` it times prefills alone, more of each, and sizes are lengths of prompts; with `rule` it does not time products as it
+//! loads, with `log` it tells on the standard error what that gave.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
@@ -49,6 +49,7 @@ fn main() -> Outcome {
     let (batches, prompts) = match sizes.is_empty() {
         true if prefills => (&[][..], &PROMPTS[..]),
         true => (&BATCHES[..], &PROMPTS[..]),
+        false if prefills => (&[][..], &sizes[..]),
         false => (&sizes[..], &[][..]),
     };
     let repeats = if prefills { 7 } else { 4 };

@@ -31,7 +31,8 @@ pub enum Products {
     },
 }
 
-/// Numbers of rows that products are timed for; others take after the nearest. Among few, what is best changes sooner.
+/// Numbers of rows that products are timed for: batches that decode and chunks of prompts. About as many take after them; what is
+/// best for other numbers it is not, and the rule is better there.
 const ROWS: [u32; 6] = [64, 128, 256, 512, 2048, 8192];
 /// Time that may go by before the last product is begun, so that a model is ready soon.
 const BUDGET: Duration = Duration::from_millis(500);
@@ -87,8 +88,8 @@ pub(super) fn choose(
 ) -> Result<Report, DriverError> {
     let begin = Instant::now();
     let file = folder.map(|folder| folder.join(gemm.stamp().file_name()));
-    let none = Choices::new(gemm.stamp().clone());
-    let mut known = file.as_ref().map_or(none, |file| Choices::load(file, gemm.stamp()));
+    let mut fresh = Choices::new(gemm.stamp().clone());
+    let known = file.as_ref().map_or(fresh.clone(), |file| Choices::load(file, gemm.stamp()));
     let mut report = Report { file, ..Report::default() };
     let products = products(decoder);
     for (product, problem) in worth_timing(&products, most_rows) {
@@ -104,7 +105,9 @@ pub(super) fn choose(
         };
         let bias = product.bias.map(|bias| decoder.vector(bias));
         let mut bench = Bench { x, weights: &weights, bias, y };
+        let start = Instant::now();
         let timings = gemm.tune(stream, &problem, &mut bench)?;
+        tracing::debug!(?problem, took = ?start.elapsed(), ways = timings.len(), "a product is timed");
         let Some(choice) = gemm.choices().get(&problem) else {
             report.left += 1;
             continue;
@@ -115,22 +118,23 @@ pub(super) fn choose(
         }
         let chosen = timings.iter().find(|timing| timing.choice == choice);
         if chosen.is_some_and(|timing| timing.spread <= STEADY) {
-            known.set(problem, choice);
+            fresh.set(problem, choice);
         }
     }
-    keep(&known, &mut report);
+    keep(&fresh, &mut report);
     report.took = begin.elapsed();
     Ok(report)
 }
 
-/// Writes what was found out, if anything was. That nothing can be kept is no reason not to serve.
-fn keep(known: &Choices, report: &mut Report) {
+/// Adds what was found out, if anything was, to what the file holds by now. That nothing can be kept is no reason not to serve.
+fn keep(fresh: &Choices, report: &mut Report) {
     if report.timed == 0 {
         return;
     }
-    if let Some(file) = &report.file
-        && let Err(error) = known.save(file)
-    {
+    let Some(file) = &report.file else { return };
+    let mut all = Choices::load(file, fresh.stamp());
+    fresh.iter().for_each(|(problem, choice)| all.set(*problem, *choice));
+    if let Err(error) = all.save(file) {
         tracing::warn!(%error, file = %file.display(), "the choices of matrix products are not kept");
         report.file = None;
     }
@@ -218,7 +222,7 @@ mod tests {
     use models::semantic::Activation;
 
     use super::*;
-    use crate::ops::gemm::Stamp;
+    use crate::ops::gemm::{Choice, Route, Stamp};
 
     fn product(n: u32, k: u32, output: Output, layers: usize) -> Product {
         let matrix = Matrix { address: 0, rows: n as usize, cols: k as usize };
@@ -250,18 +254,23 @@ mod tests {
     fn a_report_says_where_choices_come_from_and_that_they_are_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let stamp = Stamp { device: "X".to_owned(), driver: 1, library: 0 };
-        let known = Choices::new(stamp.clone());
+        let choices = |rows| {
+            let mut choices = Choices::new(stamp.clone());
+            choices.set(Problem::plain(rows, 8, 8), Choice::Ours(Route::Cublaslt));
+            choices
+        };
         let file = folder.path().join(stamp.file_name());
         let mut report = Report { file: Some(file.clone()), kept: 3, ..Report::default() };
-        keep(&known, &mut report);
+        keep(&Choices::new(stamp.clone()), &mut report);
         assert!(!file.exists(), "nothing is new");
         report.timed = 2;
-        keep(&known, &mut report);
-        assert!(file.exists());
+        keep(&choices(1), &mut report);
+        keep(&choices(2), &mut report);
+        assert_eq!(Choices::load(&file, &stamp).iter().count(), 2, "neither replaces the other's");
         let told = format!("2 timed in 0 ms, 3 known from {}, 0 by rule", file.display());
         assert_eq!(report.to_string(), format!("matrix products: {told}"));
         report.file = Some(file.join("below a file"));
-        keep(&known, &mut report);
+        keep(&choices(3), &mut report);
         assert!(report.to_string().contains("nothing is kept"), "{report}");
     }
 }

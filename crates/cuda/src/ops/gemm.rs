@@ -159,7 +159,7 @@ impl Gemm {
         }
     }
 
-    /// Does the problem, and those of like numbers of rows, as chosen from now on; `false` where that cannot be. What must not
+    /// Does the problem, and those of about as many rows, as chosen from now on; `false` where that cannot be. What must not
     /// depend on the number of rows is never chosen by it.
     pub fn adopt(&mut self, problem: &Problem, choice: Choice) -> bool {
         let possible = !problem.invariant
@@ -176,23 +176,18 @@ impl Gemm {
         possible
     }
 
-    /// How a problem is done: as chosen for it or for the nearest number of rows, else by the rule ([`Plan::new`]). A library
-    /// that has no algorithm for it is passed over.
+    /// How a problem is done: as chosen for it or for about as many rows, else by the rule ([`Plan::new`]). A library that has no
+    /// algorithm for it is passed over.
     pub fn plan(&self, problem: &Problem) -> Result<Plan, super::Unsupported> {
         let library = self.library.as_ref().filter(|_| problem.rows > 0);
-        let (class, limits) = (class_of(problem.rows), &self.limits);
-        let mut like = class;
-        let plan = match self.choices.near(problem) {
+        let limits = &self.limits;
+        let mut like = class_of(problem.rows);
+        let plan = match self.choices.like(problem) {
             Some((rows, Choice::Library(_))) => {
                 like = rows;
                 Plan::by(problem, limits, Route::Cublaslt)?
             }
-            Some((_, Choice::Ours(Route::Cublaslt))) => Plan::by(problem, limits, Route::Cublaslt)?,
-            Some((rows, Choice::Ours(route))) if class_of(rows) == class => {
-                Plan::by(problem, limits, route)?
-            }
-            // Which tile is best depends on how the last wave is filled, that one of them is best does not.
-            Some((_, Choice::Ours(_))) => Plan::ours(problem, limits)?,
+            Some((_, Choice::Ours(route))) => Plan::by(problem, limits, route)?,
             None => Plan::new(problem, limits, library.is_some())?,
         };
         match plan.route {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, io, io::Read as _, path::Path, thread};
 
 use models::semantic::Activation;
 
-use super::{Output, PORTABLE, Problem, Route, WGMMA};
+use super::{Output, PORTABLE, Problem, Route, WGMMA, library::class_of};
 use crate::driver::cublaslt::Algorithm;
 
 /// First line of the file: a reader knows its own format alone.
@@ -14,8 +14,6 @@ const HEADER: &str = "tokenmill matrix products 1";
 const MOST: usize = 10_000;
 /// Bytes that a file of so many has at the most.
 const MOST_BYTES: u64 = MOST as u64 * 256;
-/// A choice serves problems of up to so many times as many or as few rows.
-const REACH: f64 = 2.0;
 /// A later candidate must be this much faster than the first to be taken: noise must not decide.
 const MARGIN: f64 = 0.98;
 
@@ -76,18 +74,15 @@ impl Choices {
         self.chosen.iter().find(|(known, _)| known == problem).map(|(_, choice)| *choice)
     }
 
-    /// The choice for the problem that is this one but for its rows, and has the nearest number of them; and that number.
-    pub fn near(&self, problem: &Problem) -> Option<(u32, Choice)> {
-        let distance = |rows: u32| {
-            let (a, b) = (f64::from(rows.max(1)), f64::from(problem.rows.max(1)));
-            (a / b).max(b / a)
+    /// The choice for the problem that is this one but for the number of its rows, which is in the same class; and that number.
+    /// Farther off the rule knows better.
+    pub fn like(&self, problem: &Problem) -> Option<(u32, Choice)> {
+        let is_like = |known: &Problem| {
+            let rows_apart = Problem { rows: problem.rows, ..*known } == *problem;
+            rows_apart && class_of(known.rows) == class_of(problem.rows)
         };
-        let like = |known: &Problem| Problem { rows: problem.rows, ..*known } == *problem;
-        let alike = self.chosen.iter().filter(|(known, _)| like(known));
-        let near = alike.filter(|(known, _)| distance(known.rows) <= REACH);
-        let nearest = near.min_by(|(a, _), (b, _)| {
-            distance(a.rows).total_cmp(&distance(b.rows)).then(b.rows.cmp(&a.rows))
-        });
+        let alike = self.chosen.iter().filter(|(known, _)| is_like(known));
+        let nearest = alike.min_by_key(|(known, _)| known.rows.abs_diff(problem.rows));
         nearest.map(|(known, choice)| (known.rows, *choice))
     }
 
@@ -325,14 +320,16 @@ mod tests {
         choices.set(Problem { rows: 512, ..problem }, few);
         choices.set(problem, many);
         for (rows, wanted) in [
-            (255, None),
-            (256, Some((512, few))),
-            (1023, Some((512, few))),
-            (1024, Some((2048, many))),
-            (4096, Some((2048, many))),
-            (4097, None),
+            (448, None),
+            (449, Some((512, few))),
+            (512, Some((512, few))),
+            (513, None),
+            (1792, None),
+            (1793, Some((2048, many))),
+            (2048, Some((2048, many))),
+            (2049, None),
         ] {
-            assert_eq!(choices.near(&Problem { rows, ..problem }), wanted, "{rows}");
+            assert_eq!(choices.like(&Problem { rows, ..problem }), wanted, "{rows}");
         }
         for other in [
             Problem { n: 6152, ..problem },
@@ -340,7 +337,7 @@ mod tests {
             Problem { invariant: true, ..problem },
             Problem { output: Output::AddF32, ..problem },
         ] {
-            assert_eq!(choices.near(&other), None, "{other:?}");
+            assert_eq!(choices.like(&other), None, "{other:?}");
         }
     }
 

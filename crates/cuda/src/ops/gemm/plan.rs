@@ -340,7 +340,7 @@ pub(super) fn candidates(problem: &Problem, limits: &DeviceLimits) -> Vec<Route>
     let Ok(Plan { route: first, .. }) = Plan::ours(problem, limits) else { return Vec::new() };
     let cost = |tile: &WgmmaTile| tile.cost(problem, limits.sms);
     let near = |tile: &&'static WgmmaTile| match first {
-        Route::Wgmma(best) => *tile != best && cost(tile) * 10 <= cost(best) * 14,
+        Route::Wgmma(best) => *tile != best && cost(tile) * 4 <= cost(best) * 5,
         _ => false,
     };
     let able = WGMMA.iter().filter(|tile| tile.fits(problem, limits.sms));
