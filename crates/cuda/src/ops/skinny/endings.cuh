@@ -169,27 +169,41 @@ struct Finish {
     uint32_t warp, warps, lane;
 };
 
-// The products at rows row .. row + 4 of this block and a token: their partial sums in the order of the sources, four sources on
-// their way at a time.
-template <int NB, bool CLUSTER>
-__device__ __forceinline__ void gathered(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
+// Adds AT_ONCE sources' partial sums, those that are there, in their order; all are on their way at once.
+template <int NB, bool CLUSTER, int AT_ONCE>
+__device__ __forceinline__ void add_sources(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
     uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4, step = NB * f.pitch * 4;
     uint32_t sources = CLUSTER ? f.split * f.k_groups : f.k_groups, rank = 0, k_group = 0;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum[e] = 0.f;
 #pragma unroll 1
-    for (uint32_t first = 0; first < sources; first += 4) {
-        float values[4][4];
+    for (uint32_t first = 0; first < sources; first += AT_ONCE) {
+        float values[AT_ONCE][4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < AT_ONCE; ++i) {
             shared_floats_if<CLUSTER>(values[i], at + k_group * step, rank, first + i < sources);
             bool wraps = ++k_group == f.k_groups;
             if (CLUSTER) k_group = wraps ? 0 : k_group, rank += wraps;
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < AT_ONCE; ++i)
 #pragma unroll
             for (int e = 0; e < 4; ++e) sum[e] += values[i][e];
+    }
+}
+
+// The products at rows row .. row + 4 of this block and a token. Where many tokens are finished the instructions count: one
+// source is read without asking whether it is there.
+template <int NB, bool CLUSTER>
+__device__ __forceinline__ void gathered(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
+    if (!CLUSTER && f.k_groups == 1) {
+        uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4;
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+                     : "r"(at)
+                     : "memory");
+    } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[e] = 0.f;
+        add_sources<NB, CLUSTER, CLUSTER || NB == 8 ? 4 : 2>(f, row, token, sum);
     }
     float scale = f.row_scale[token];
     float4 bias = *reinterpret_cast<const float4*>(f.bias + row);
@@ -237,7 +251,7 @@ __device__ __forceinline__ void by_token(const Finish& f, uint32_t m, uint32_t w
 }
 
 __device__ __forceinline__ float activated(float gate, uint32_t activation) {
-    if (activation == 0) return gate / (1.f + __expf(-gate));
+    if (activation == 0) return __fdividef(gate, 1.f + __expf(-gate));
     if (activation == 1) {
         float inner = 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate);
         return 0.5f * gate * (1.f + tanhf(inner));

@@ -267,7 +267,7 @@ fn width_of(rows: usize) -> u32 {
 type Measured = (usize, usize, u32, Family, u32, u32, u32, u32, u32);
 /// Columns, inner, width; family, tile rows, split, k groups, KiB of `W` in a stage, shared memory of a block.
 #[rustfmt::skip]
-const MEASURED: [Measured; 41] = [
+const MEASURED: [Measured; 47] = [
     (6144, 4096, 8, Family::Warp, 48, 1, 2, 32, WHOLE),
     (6144, 4096, 16, Family::Warp, 48, 1, 2, 32, WHOLE),
     (6144, 4096, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
@@ -285,12 +285,14 @@ const MEASURED: [Measured; 41] = [
     (4096, 12288, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
     (151_936, 4096, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
     (151_936, 4096, 64, Family::Wgmma, 64, 1, 2, 16, ROOM),
+    (4096, 1024, 8, Family::Warp, 32, 1, 4, 32, ROOM),
     (4096, 1024, 16, Family::Wgmma, 128, 2, 1, 16, WHOLE),
     (4096, 1024, 32, Family::Wgmma, 128, 2, 1, 16, WHOLE),
     (4096, 1024, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
     (1024, 2048, 16, Family::Wgmma, 64, 4, 1, 16, WHOLE),
     (1024, 2048, 32, Family::Wgmma, 64, 4, 1, 16, WHOLE),
     (1024, 2048, 64, Family::Wgmma, 64, 4, 1, 16, WHOLE),
+    (6144, 1024, 8, Family::Warp, 48, 1, 2, 32, ROOM),
     (6144, 1024, 16, Family::Wgmma, 64, 1, 2, 16, WHOLE),
     (6144, 1024, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
     (6144, 1024, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
@@ -299,12 +301,16 @@ const MEASURED: [Measured; 41] = [
     (1024, 3072, 64, Family::Wgmma, 64, 4, 1, 16, WHOLE),
     (151_936, 1024, 32, Family::Wgmma, 192, 1, 1, 16, ROOM),
     (151_936, 1024, 64, Family::Wgmma, 192, 1, 1, 16, ROOM),
+    (3072, 2048, 8, Family::Warp, 24, 1, 4, 32, WHOLE),
     (3072, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
     (3072, 2048, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
+    (2048, 2048, 8, Family::Warp, 16, 1, 8, 32, WHOLE),
     (2048, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
     (2048, 2048, 64, Family::Wgmma, 64, 4, 2, 16, WHOLE),
+    (16384, 2048, 8, Family::Warp, 128, 1, 1, 32, WHOLE),
     (16384, 2048, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
     (16384, 2048, 64, Family::Wgmma, 128, 1, 1, 16, WHOLE),
+    (2048, 8192, 8, Family::Warp, 16, 1, 8, 32, WHOLE),
     (2048, 8192, 32, Family::Wgmma, 64, 4, 2, 16, WHOLE),
     (2048, 8192, 64, Family::Wgmma, 64, 4, 2, 16, WHOLE),
     (128_256, 2048, 32, Family::Wgmma, 128, 1, 1, 16, ROOM),
