@@ -314,7 +314,7 @@ impl EngineCore {
 
     fn accept(&mut self, command: Command) {
         match command {
-            Command::Submit(job) => self.accept_job(*job),
+            Command::Submit(jobs) => jobs.into_iter().for_each(|job| self.accept_job(job)),
             Command::Cancel(id) => self.end(id, FinishReason::Cancelled),
             Command::StopText(id) => self.end(id, FinishReason::StopText),
             Command::CancelAll => {

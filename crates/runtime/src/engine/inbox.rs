@@ -22,8 +22,8 @@ use crate::backend::RunnerSpec;
 /// What callers tell the engine thread.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A request that was admitted.
-    Submit(Box<Job>),
+    /// Requests that were admitted and belong together: the engine hears of all at once, and none begins alone.
+    Submit(Vec<Job>),
     /// End a request at the next step boundary.
     Cancel(RequestId),
     /// End a request at the next step boundary: its text holds a stop string.
@@ -199,26 +199,26 @@ impl Submitter {
             Refusal::Busy { queued, wanted, limit, retry_after: self.retry_after() }
         })?;
         let jobs = requests.into_iter().zip(places);
-        jobs.map(|(request, place)| self.send(request, place)).collect()
-    }
-
-    /// Hands a request to the engine's side.
-    fn send(&self, request: EngineRequest, place: QueuePlace) -> Result<Ticket, Refusal> {
-        let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let prompt_tokens = request.prompt.len() as u32;
-        let (responder, ticket) = Responder::pair(id, prompt_tokens, self.commands.clone());
-        let submitted = self.shared.clock.now();
-        let job = Job { id, request, responder, submitted, place };
-        match self.commands.send(Command::Submit(Box::new(job))) {
-            Ok(()) => Ok(ticket),
+        let (jobs, tickets) = jobs.map(|(request, place)| self.job(request, place)).unzip();
+        match self.commands.send(Command::Submit(jobs)) {
+            Ok(()) => Ok(tickets),
             Err(returned) => {
-                if let Command::Submit(job) = returned.0 {
-                    job.responder.withdraw();
+                if let Command::Submit(jobs) = returned.0 {
+                    jobs.into_iter().for_each(|job| job.responder.withdraw());
                 }
                 let reason = self.shared.fault().unwrap_or_else(|| "the engine has stopped".into());
                 Err(Refusal::Unhealthy { reason })
             }
         }
+    }
+
+    /// A request as the engine's side wants it, and the caller's end of it.
+    fn job(&self, request: EngineRequest, place: QueuePlace) -> (Job, Ticket) {
+        let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let prompt_tokens = request.prompt.len() as u32;
+        let (responder, ticket) = Responder::pair(id, prompt_tokens, self.commands.clone());
+        let submitted = self.shared.clock.now();
+        (Job { id, request, responder, submitted, place }, ticket)
     }
 
     /// When a place in the queue is likely to be free: a full queue moves by one place each time a request ends, and
