@@ -15,7 +15,7 @@ use runtime::{
     },
     sampling::{SamplingLogits, SamplingParams},
 };
-use testkit::{FakeModel, FakeRunner, Fault, FaultKind, Rng, SimClock};
+use testkit::{ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, Rng, SimClock};
 
 /// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
 const SEEDS: u64 = 600;
@@ -37,6 +37,7 @@ fn every_seed_ends_well() {
     println!("{seen:?}");
     assert!(seen.finished > SEEDS && seen.cancelled > SEEDS / 10, "{seen:?}");
     assert!(seen.preemptions > SEEDS / 2 && seen.hit_tokens > 4 * SEEDS, "{seen:?}");
+    assert!(seen.constrained > SEEDS && seen.lost > SEEDS / 10, "{seen:?}");
     assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
 }
 
@@ -47,6 +48,10 @@ struct Seen {
     cancelled: u64,
     failed: u64,
     refused: u64,
+    /// Of the finished ones, those with a constraint.
+    constrained: u64,
+    /// Constraints that could not be followed to the end.
+    lost: u64,
     preemptions: u64,
     hit_tokens: u64,
     steps: u64,
@@ -58,6 +63,8 @@ impl Seen {
         self.cancelled += one.cancelled;
         self.failed += one.failed;
         self.refused += one.refused;
+        self.constrained += one.constrained;
+        self.lost += one.lost;
         self.preemptions += one.preemptions;
         self.hit_tokens += one.hit_tokens;
         self.steps += one.steps;
@@ -198,6 +205,10 @@ impl Simulation {
             prompt_logprobs: rng.pick(&[None, None, None, Some(0), Some(2)]),
             cache_salt: rng.pick(&[None, None, Some("salt".to_owned())]),
             priority: rng.pick(&[0, 0, 0, 1]),
+            constraint: rng.one_in(3).then(|| {
+                let lasts = rng.one_in(8).then(|| rng.within(1..20));
+                ChainConstraint { vocab_size: 61, seed: rng.within(0..1000) as u64, lasts }.shared()
+            }),
             ..EngineRequest::new(prompt, max_tokens)
         }
     }
@@ -248,7 +259,13 @@ impl Simulation {
                 }) => {
                     self.seen.failed += 1;
                 }
-                Some(EngineEvent::Finished { .. }) => self.seen.finished += 1,
+                Some(EngineEvent::Finished { reason: FinishReason::ConstraintLost(_), .. }) => {
+                    self.seen.lost += 1;
+                }
+                Some(EngineEvent::Finished { .. }) => {
+                    self.seen.finished += 1;
+                    self.seen.constrained += u64::from(open.request.constraint.is_some());
+                }
                 // The caller has gone.
                 _ => {}
             }

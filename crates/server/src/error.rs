@@ -266,6 +266,7 @@ impl From<Error> for ApiError {
                     .code("queue_full")
                     .retry(retry_after)
             }
+            Error::ConstraintLost(_) => ApiError::bad_request(message).code("constraint_lost"),
             Error::Draining => ApiError::draining(),
             Error::NoNumbers(_) => ApiError::no_numbers(message),
             Error::BrokeOff(_) => ApiError::broke_off(message),

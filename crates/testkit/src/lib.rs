@@ -3,6 +3,7 @@
 //!
 //! Knows: the runtime's interfaces, the goldens beside the fixtures. Does not know: any real backend.
 
+pub mod chain;
 pub mod clock;
 pub mod compare;
 pub mod equality;
@@ -15,6 +16,7 @@ pub mod rng;
 pub mod script;
 pub mod served;
 
+pub use chain::ChainConstraint;
 pub use clock::SimClock;
 pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
 pub use gate::{Gate, GatedBackend};

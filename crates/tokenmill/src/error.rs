@@ -126,6 +126,9 @@ pub enum Error {
          its kernels are at fault, other requests go on"
     )]
     NoNumbers(String),
+    /// The constraint could not be followed to the end. What came before obeys it.
+    #[error("the constraint could not be followed any further: {0}; a simpler one may work")]
+    ConstraintLost(String),
     /// The generation broke off: device or engine failed under it. What came before is not whole.
     #[error("the generation broke off: {0}")]
     BrokeOff(String),
@@ -145,7 +148,8 @@ impl Error {
             | Error::ContextLengthExceeded { .. }
             | Error::NoTokenizer { .. }
             | Error::NoChatTemplate { .. }
-            | Error::NotFound(_) => Fate::Caller,
+            | Error::NotFound(_)
+            | Error::ConstraintLost(_) => Fate::Caller,
             Error::Busy { .. } | Error::Draining => Fate::Busy,
             Error::InvalidOption { .. }
             | Error::Load { .. }

@@ -27,6 +27,7 @@ mod backends;
 pub mod builtin;
 pub mod chat;
 pub mod config;
+mod constrain;
 pub mod device;
 pub mod error;
 pub mod generation;
@@ -51,6 +52,7 @@ pub use generation::{
     CancellationToken, Choice, FinishReason, Generation, GenerationEvent, Output, StopReason,
     TokenLogprob, ToolCall, ToolCallDelta, TopLogprob, Usage,
 };
+pub use grammar::Constraint;
 pub use inspect::{InspectReport, inspect};
 pub use library::{Library, LibraryOptions, LocalModel};
 pub use model::{Model, ModelInfo, PromptFailure};

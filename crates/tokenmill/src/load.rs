@@ -20,6 +20,7 @@ use runtime::{
 };
 
 use crate::{
+    constrain::LazyVocabulary,
     error::{Error, Result},
     model::{Model, ModelInfo, ModelParts},
     options::ModelOptions,
@@ -106,6 +107,7 @@ pub(crate) fn load(
         template: files.template,
         dialect: files.dialect,
         defaults,
+        grammar: LazyVocabulary::new(),
         engine,
     }))
 }

@@ -15,12 +15,13 @@ use models::{
 use runtime::{
     backend::{DeviceInfo, MemoryPlan, RunnerSpec},
     engine::{Engine, EngineRequest, Health, MetricsSnapshot},
-    sampling::SamplingParams,
+    sampling::{SamplingParams, SharedConstraint},
 };
 use serde::Serialize;
 
 use crate::{
     chat::{ChatMessage, ChatOptions, ChatRequest},
+    constrain::LazyVocabulary,
     error::{Error, Result},
     generation::{DialectRules, Generation, Lane, LaneRules, TextRules},
     options::GenerateOptions,
@@ -48,6 +49,7 @@ pub(crate) struct ModelParts {
     pub template: Option<ChatTemplate>,
     pub dialect: Selection,
     pub defaults: GenerationDefaults,
+    pub grammar: LazyVocabulary,
     pub engine: Engine,
 }
 
@@ -148,9 +150,10 @@ impl Model {
     ) -> std::result::Result<Vec<Generation>, PromptFailure> {
         let of_all = |error| PromptFailure { prompt: None, error };
         let resolved = self.resolve(options).map_err(of_all)?;
+        let constraint = self.shared_constraint(options, dialect.as_ref()).map_err(of_all)?;
         let mut starts = Vec::with_capacity(prompts.len());
         for (index, prompt) in prompts.into_iter().enumerate() {
-            let start = self.prepare(prompt, options, &resolved, dialect);
+            let start = self.prepare(prompt, options, &resolved, dialect, constraint.as_ref());
             starts.push(start.map_err(|error| PromptFailure { prompt: Some(index), error })?);
         }
         let requests = starts.iter_mut().flat_map(|start| std::mem::take(&mut start.requests));
@@ -180,8 +183,12 @@ impl Model {
         let request = ChatRequest { messages, options: chat };
         let rendered = self.rendered(&request)?;
         self.check_length(rendered.text(), &options)?;
-        let dialect = self.dialect_rules(&request, rendered.text());
-        self.start_one(self.read_rendered(&rendered)?.into(), &options, Some(dialect))
+        let rules = self.dialect_rules(&request, rendered.text());
+        let dialect = match options.constraint {
+            Some(_) => self.constrained_dialect(rules)?,
+            None => Some(rules),
+        };
+        self.start_one(self.read_rendered(&rendered)?.into(), &options, dialect)
     }
 
     /// A conversation that remembers what was said.
@@ -360,7 +367,11 @@ impl Model {
         [memory.weights, memory.workspace, memory.kv].into_iter().sum()
     }
 
-    fn need_tokenizer(&self, wanted: &str) -> Result<&Tokenizer> {
+    pub(crate) fn lazy_vocabulary(&self) -> &LazyVocabulary {
+        &self.parts.grammar
+    }
+
+    pub(crate) fn need_tokenizer(&self, wanted: &str) -> Result<&Tokenizer> {
         self.tokenizer().ok_or_else(|| Error::NoTokenizer {
             model: self.id().clone(),
             wanted: wanted.to_owned(),
@@ -432,6 +443,7 @@ impl Model {
         options: &GenerateOptions,
         resolved: &ResolvedOptions,
         dialect: Option<DialectRules>,
+        constraint: Option<&SharedConstraint>,
     ) -> Result<Start> {
         if !options.stop.is_empty() {
             self.need_tokenizer("`stop`")?;
@@ -456,6 +468,7 @@ impl Model {
             prompt_logprobs: options.prompt_logprobs.filter(|_| choice == 0),
             cache_salt: options.cache_salt.clone(),
             priority: options.priority.saturating_neg(),
+            constraint: constraint.cloned(),
         });
         let requests = requests.collect();
         Ok(Start { prompt, rules, seed, requests })

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use foundation::{Bytes, DType, TokenId};
+use grammar::Constraint;
 
 use crate::settings::Provenance;
 
@@ -60,6 +61,9 @@ pub struct GenerateOptions {
     pub cache_salt: Option<String>,
     /// Lower runs earlier. Built in: 0.
     pub priority: i32,
+    /// What the text must be; where a prompt leaves off within a model's reasoning, what comes behind that. The text is whole
+    /// where the choice ends with [`FinishReason::Stop`](crate::FinishReason::Stop) and no stop string or token did it.
+    pub constraint: Option<Constraint>,
 }
 
 /// How a model is to be loaded. What is absent follows from the checkpoint and the device.

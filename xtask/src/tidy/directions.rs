@@ -16,11 +16,12 @@ const ROOMS: &[Room] = &[
     Room { name: "demo", may_import: &[] },
     Room { name: "models", may_import: &["foundation"] },
     Room { name: "runtime", may_import: &["foundation"] },
+    Room { name: "grammar", may_import: &["foundation", "runtime"] },
     Room { name: "cpu", may_import: &["foundation", "models", "runtime"] },
     Room { name: "cuda", may_import: &["foundation", "models", "runtime"] },
     Room {
         name: "tokenmill",
-        may_import: &["foundation", "models", "runtime", "cpu", "cuda", "demo"],
+        may_import: &["foundation", "models", "runtime", "grammar", "cpu", "cuda", "demo"],
     },
     Room { name: "server", may_import: &["foundation", "runtime", "tokenmill"] },
     Room { name: "cli", may_import: &["foundation", "tokenmill", "server"] },
@@ -32,6 +33,7 @@ const ROOMS: &[Room] = &[
 const SUBJECTS: &[(&str, &[&str])] = &[
     ("axum", &["server"]),
     ("clap", &["server", "cli", "xtask"]),
+    ("llguidance", &["grammar"]),
     ("memmap2", &["models"]),
     ("minijinja", &["models"]),
     ("tokenizers", &["models"]),

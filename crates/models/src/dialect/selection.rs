@@ -115,8 +115,13 @@ impl Selection {
         self.reasoning.and_then(|dialect| dialect.reasoning.as_ref())
     }
 
+    /// The text that ends reasoning which stands before an answer.
+    pub fn reasoning_close(&self) -> Option<&'static str> {
+        Some(self.reasoning()?.inline.as_ref()?.close)
+    }
+
     /// Whether the answer is a sequence of messages with headers.
-    pub(super) fn reads_messages(&self) -> bool {
+    pub fn reads_messages(&self) -> bool {
         let calls = self.calls().is_some_and(|half| half.inline.is_none());
         calls || self.reasoning().is_some_and(|half| half.inline.is_none())
     }

@@ -393,6 +393,7 @@ impl EngineCore {
             slot: None,
             prompt_scores: request.prompt_logprobs.map(|_| vec![None]),
             started: false,
+            constrained: request.constraint.is_some(),
         }
     }
 

@@ -50,6 +50,9 @@ pub enum FinishReason {
     /// The model gave no usable numbers for this request, so that no token could be drawn; the text says what was seen.
     /// Other requests go on.
     NoNumbers(String),
+    /// The constraint could not be followed any further, a grammar that has become too complex, say; the text says why.
+    /// What came before obeys it.
+    ConstraintLost(String),
     /// The engine could not go on; the text says why.
     Failed(String),
 }

@@ -12,12 +12,12 @@ use std::{
 use foundation::RequestId;
 
 use super::{
-    Clock, EngineOptions, EngineRequest, Health, MetricsSnapshot, Refusal,
+    Clock, EngineOptions, EngineRequest, Health, InvalidField, MetricsSnapshot, Refusal,
     admission::Limits,
     metrics::Metrics,
     ticket::{Responder, Ticket},
 };
-use crate::backend::RunnerSpec;
+use crate::{backend::RunnerSpec, sampling::constraint::Followed};
 
 /// What callers tell the engine thread.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(crate) struct Job {
     pub(crate) submitted: Duration,
     /// Its place in the bounded queue.
     pub(crate) place: QueuePlace,
+    /// The constraint, at the beginning of the output.
+    pub(crate) constraint: Option<Followed>,
 }
 
 /// What both sides of the channel see.
@@ -131,6 +133,13 @@ impl Drop for QueuePlace {
     }
 }
 
+/// The constraint of a request, followed from the beginning: on the caller's thread, as is all that may take long.
+fn follow(request: &EngineRequest) -> Result<Option<Followed>, Refusal> {
+    let followed = request.constraint.as_ref().map(Followed::new).transpose();
+    followed
+        .map_err(|problem| Refusal::Invalid(vec![InvalidField { field: "constraint", problem }]))
+}
+
 /// The callers' side of an engine: checks requests, hands out tickets. Needs no thread behind it.
 pub struct Submitter {
     shared: Arc<Shared>,
@@ -191,6 +200,7 @@ impl Submitter {
             return Err(Refusal::Draining);
         }
         requests.iter().try_for_each(|request| self.limits.check(request))?;
+        let followed = requests.iter().map(follow).collect::<Result<Vec<_>, _>>()?;
         let (wanted, limit) = (requests.len(), self.max_queue);
         if wanted > limit {
             return Err(Refusal::TooMany { wanted, limit });
@@ -198,8 +208,9 @@ impl Submitter {
         let places = QueuePlace::take(&self.shared, wanted, limit).map_err(|queued| {
             Refusal::Busy { queued, wanted, limit, retry_after: self.retry_after() }
         })?;
-        let jobs = requests.into_iter().zip(places);
-        let (jobs, tickets) = jobs.map(|(request, place)| self.job(request, place)).unzip();
+        let jobs = requests.into_iter().zip(followed).zip(places);
+        let jobs = jobs.map(|((request, constraint), place)| self.job(request, constraint, place));
+        let (jobs, tickets) = jobs.unzip();
         match self.commands.send(Command::Submit(jobs)) {
             Ok(()) => Ok(tickets),
             Err(returned) => {
@@ -213,12 +224,17 @@ impl Submitter {
     }
 
     /// A request as the engine's side wants it, and the caller's end of it.
-    fn job(&self, request: EngineRequest, place: QueuePlace) -> (Job, Ticket) {
+    fn job(
+        &self,
+        request: EngineRequest,
+        constraint: Option<Followed>,
+        place: QueuePlace,
+    ) -> (Job, Ticket) {
         let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let prompt_tokens = request.prompt.len() as u32;
         let (responder, ticket) = Responder::pair(id, prompt_tokens, self.commands.clone());
         let submitted = self.shared.clock.now();
-        (Job { id, request, responder, submitted, place }, ticket)
+        (Job { id, request, responder, submitted, place, constraint }, ticket)
     }
 
     /// When a place in the queue is likely to be free: a full queue moves by one place each time a request ends, and

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use foundation::TokenId;
 
-use crate::sampling::{SamplingLogits, SamplingParams};
+use crate::sampling::{SamplingLogits, SamplingParams, SharedConstraint};
 
 /// One sequence to continue: token ids in, token ids out. Text, templates and stop strings belong to the caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub struct EngineRequest {
     pub cache_salt: Option<String>,
     /// Larger runs first; equal ones in order of arrival.
     pub priority: i32,
+    /// What the output must follow.
+    pub constraint: Option<SharedConstraint>,
 }
 
 impl EngineRequest {
@@ -49,6 +51,7 @@ impl EngineRequest {
             prompt_logprobs: None,
             cache_salt: None,
             priority: 0,
+            constraint: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     batch::TokenLogprobs,
-    sampling::{RowSampling, SamplingLogits, SamplingParams},
+    sampling::{RowSampling, SamplingLogits, SamplingParams, constraint::Followed},
     scheduler::{Rank, Sequence},
 };
 
@@ -29,6 +29,7 @@ pub(super) struct Session {
     stops: Arc<[TokenId]>,
     /// Tokens that may not be drawn before `min_tokens`: the stops, and the end tokens even where they are ignored.
     no_tokens: Arc<[TokenId]>,
+    constraint: Option<Followed>,
     times: Times,
     prompt_tokens: u32,
     cached_tokens: u32,
@@ -64,6 +65,7 @@ impl Session {
             min_tokens: request.min_tokens as usize,
             stops: stops.into(),
             no_tokens,
+            constraint: job.constraint,
             times: Times {
                 submitted: job.submitted,
                 started: None,
@@ -85,7 +87,7 @@ impl Session {
             params: Arc::clone(&self.sampling),
             draw: draw as u64,
             suppressed: Arc::clone(suppressed),
-            allowed: None,
+            allowed: self.constraint.as_ref().map(Followed::allowed),
             logits: self.logprobs,
         }
     }
@@ -137,7 +139,10 @@ impl Session {
         if self.stops.binary_search(&token).is_ok() {
             return Some(FinishReason::Stop { token });
         }
-        reaches_limit.then_some(FinishReason::Length)
+        if reaches_limit {
+            return Some(FinishReason::Length);
+        }
+        self.constraint.as_mut()?.take(token).err().map(FinishReason::ConstraintLost)
     }
 
     /// The last word.
@@ -147,7 +152,9 @@ impl Session {
             FinishReason::Stop { .. } | FinishReason::StopText => &metrics.requests_stopped,
             FinishReason::Length => &metrics.requests_length,
             FinishReason::Cancelled => &metrics.requests_cancelled,
-            FinishReason::NoNumbers(_) | FinishReason::Failed(_) => &metrics.requests_failed,
+            FinishReason::NoNumbers(_)
+            | FinishReason::ConstraintLost(_)
+            | FinishReason::Failed(_) => &metrics.requests_failed,
         };
         count.add(1);
         metrics.e2e_latency.observe(total_time.as_secs_f64());

@@ -57,6 +57,8 @@ pub struct Sequence {
     pub prompt_scores: Option<Vec<Option<TokenLogprobs>>>,
     /// It has taken part in a step before.
     pub started: bool,
+    /// Which tokens it may go on with depends on the last one: it never runs ahead.
+    pub constrained: bool,
 }
 
 impl Sequence {
@@ -93,13 +95,13 @@ impl Sequence {
     }
 
     /// Whether a step can be planned now. Not while tokens in flight decide what comes next: a limit, a change of
-    /// regime, or (after preemption) a prompt to compute again that is not fully known.
+    /// regime, a constraint, or (after preemption) a prompt to compute again that is not fully known.
     pub fn is_ready(&self, thresholds: &[usize]) -> bool {
         let regime = regime_of(self.length(), thresholds);
         !self.reaches_limit()
             && self.remaining() > 0
             && regime == self.regime
-            && (self.in_flight == 0 || self.decodes())
+            && (self.in_flight == 0 || (self.decodes() && !self.constrained))
     }
 
     /// The most tokens that may come from a cache: all, or only those whose log-probabilities are not wanted any more.

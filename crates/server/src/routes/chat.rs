@@ -18,7 +18,7 @@ use crate::{
     state::{ServedModel, ServerState, unix_seconds},
     trace::RequestId,
     wire::{
-        ChatRequest, Shared,
+        ChatRequest, Shared, Structured,
         logprobs::{ChatLogprobs, TokenNames, prompt_logprobs},
         reply::{AssistantMessage, ChatChoice, Ending, Head, Reply, Usage},
     },
@@ -38,8 +38,10 @@ pub async fn chat(
     let model = served.model.clone();
     let options = shared.options.clone();
     let entries = options.prompt_logprobs.map_or(0, |rivals| 1 + rivals as usize);
+    let field = shared.constraint_field.clone();
     let generation = prepare(&state, bytes, move || {
-        let generation = model.chat(conversation.messages, conversation.options, options)?;
+        let generation = model.chat(conversation.messages, conversation.options, options);
+        let generation = generation.map_err(|error| Structured::rename(field.as_deref(), error))?;
         check_entries(generation.prompt().len(), entries, "prompt_logprobs")?;
         Ok(generation)
     })

@@ -20,7 +20,7 @@ use crate::{
     state::ServerState,
     trace::RequestId,
     wire::{
-        CompletionRequest,
+        CompletionRequest, Structured,
         reply::{Reply, Usage},
     },
 };
@@ -84,7 +84,8 @@ async fn start(
     let start = move || Ok(start());
     let generations = super::prepare::prepare(state, bytes, start).await?;
     generations.map_err(|failure| {
-        let error = ApiError::from(failure.error);
+        let field = request.shared.constraint_field.as_deref();
+        let error = ApiError::from(Structured::rename(field, failure.error));
         match failure.prompt.filter(|_| several) {
             Some(index) => error.of_prompt(index),
             None => error,

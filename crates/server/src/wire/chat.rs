@@ -8,6 +8,7 @@ use super::{
     limits::{Limits, MAX_LOGPROBS},
     message::take_messages,
     sampling::{SHARED, SHARED_UNSUPPORTED, Shared},
+    structured::STRUCTURED,
 };
 
 /// The messages and everything that shapes their prompt; `/tokenize` has the same.
@@ -43,7 +44,7 @@ pub const CHAT: &[Field] = &[
 ];
 
 /// All tables of a chat request.
-pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, CONVERSATION, CHAT];
+pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, STRUCTURED, CONVERSATION, CHAT];
 
 /// A chat request, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,8 +144,8 @@ fn take_tools(fields: &mut Fields, problems: &mut Problems) -> Option<Value> {
         Some(other) => problems.add(
             fields.at("tool_choice"),
             format!(
-                "must be \"none\" or \"auto\", not {}: a call can only be forced by constrained decoding, which this server \
-                 does not have yet",
+                "must be \"none\" or \"auto\", not {}: a call can only be forced by constrained decoding, which answers without \
+                 tools alone have yet (response_format)",
                 shown(other)
             ),
         ),

@@ -7,6 +7,7 @@ use super::{
     fields::{Field, Fields, Problem, Problems, Rule, field, only, shown, token_ids},
     limits::{Limits, MAX_LOGPROBS},
     sampling::{SHARED, SHARED_UNSUPPORTED, Shared},
+    structured::STRUCTURED,
 };
 
 /// Fields of a completion beside the shared ones.
@@ -21,7 +22,7 @@ pub const COMPLETION: &[Field] = &[
 ];
 
 /// All tables of a completion request.
-pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, COMPLETION];
+pub const TABLES: &[&[Field]] = &[SHARED, SHARED_UNSUPPORTED, STRUCTURED, COMPLETION];
 
 /// Tokens generated where a completion does not say: what clients of this route have always been given.
 pub const DEFAULT_MAX_TOKENS: u32 = 16;

@@ -12,12 +12,14 @@ pub mod logprobs;
 pub mod message;
 pub mod reply;
 pub mod sampling;
+pub mod structured;
 pub mod tokens;
 
 pub use chat::ChatRequest;
 pub use completion::CompletionRequest;
 pub use limits::Limits;
 pub use sampling::{Shared, StreamOptions};
+pub use structured::Structured;
 pub use tokens::{DetokenizeRequest, TokenizeInput, TokenizeRequest};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::{
         Limits, MAX_LOGIT_BIAS, MAX_LOGPROBS, MAX_NAME_BYTES, MAX_STOP_BYTES, MAX_STOP_STRINGS,
         MAX_STOP_TOKENS,
     },
+    structured::Structured,
 };
 
 /// Fields that chat and completion requests share and the server honours.
@@ -46,7 +47,6 @@ pub const SHARED: &[Field] = &[
 /// Fields that chat and completion requests share and the server does not support, with the values that ask for
 /// nothing else than what happens anyway.
 pub const SHARED_UNSUPPORTED: &[Field] = &[
-    only("response_format", &[r#"{"type":"text"}"#]),
     only("use_beam_search", &["false"]),
     only("length_penalty", &["1"]),
     only("early_stopping", &["false"]),
@@ -55,14 +55,6 @@ pub const SHARED_UNSUPPORTED: &[Field] = &[
     only("allowed_token_ids", &["[]"]),
     only("bad_words", &["[]"]),
     only("logits_processors", &["[]"]),
-    only("guided_json", &[]),
-    only("guided_regex", &[]),
-    only("guided_choice", &["[]"]),
-    only("guided_grammar", &[]),
-    only("guided_decoding_backend", &[]),
-    only("guided_whitespace_pattern", &[]),
-    only("structural_tag", &[]),
-    only("structured_outputs", &["{}"]),
     only("prompt_embeds", &[]),
     only("mm_processor_kwargs", &["{}"]),
     only("kv_transfer_params", &["{}"]),
@@ -88,6 +80,8 @@ pub struct Shared {
     pub model: Option<String>,
     /// What is asked of the generation.
     pub options: GenerateOptions,
+    /// The field that constrains the text.
+    pub constraint_field: Option<String>,
     /// How it is streamed; `None`: whole.
     pub stream: Option<StreamOptions>,
     /// Report token ids; `None`: where it makes sense.
@@ -117,6 +111,10 @@ impl Shared {
         if stream_options.is_some() && !stream {
             problems.add("stream_options", "is only allowed with stream");
         }
+        let structured = Structured::take(fields, problems);
+        let (constraint_field, constraint) =
+            structured.map(|one| (one.field, one.constraint)).unzip();
+        let options = take_options(fields, limits, problems);
         let shared = Shared {
             model: fields.text("model"),
             stream: stream.then(|| stream_options.unwrap_or_default()),
@@ -124,7 +122,8 @@ impl Shared {
             tokens_as_ids: fields.boolean("return_tokens_as_token_ids").unwrap_or(false),
             request_id: take_name("request_id", fields, problems),
             user: fields.text("user"),
-            options: take_options(fields, limits, problems),
+            options: GenerateOptions { constraint, ..options },
+            constraint_field,
         };
         if stream && shared.options.prompt_logprobs.is_some() {
             problems.add("prompt_logprobs", "is not available with stream");

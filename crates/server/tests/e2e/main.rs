@@ -12,4 +12,5 @@ mod life;
 mod limits;
 mod routes;
 mod streaming;
+mod structured;
 mod tools;

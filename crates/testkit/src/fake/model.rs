@@ -76,9 +76,12 @@ impl FakeModel {
         let mut given = Vec::new();
         let mut counts = TokenCounts::new(&tokens, &[]);
         let mut reason = FinishReason::Length;
+        let constraint = request.constraint.as_ref();
+        let mut follower = constraint.map(|shared| shared.0.follow().expect("it can be followed"));
         while given.len() < request.max_tokens as usize && tokens.len() < max_length {
             let mut logits = self.row(&tokens, self.regime(tokens.len()));
-            let sampling = row_sampling(request, given.len());
+            let mut sampling = row_sampling(request, given.len());
+            sampling.allowed = follower.as_mut().map(|f| f.allowed().expect("a mask"));
             let sampled =
                 sample(&mut logits, &sampling, Some(&counts)).expect("a fake row samples");
             let token = sampled.token;
@@ -87,6 +90,12 @@ impl FakeModel {
             counts.add(token);
             if stops(request).contains(&token) {
                 reason = FinishReason::Stop { token };
+                break;
+            }
+            let full = given.len() >= request.max_tokens as usize || tokens.len() >= max_length;
+            let lost = follower.as_mut().filter(|_| !full).and_then(|f| f.take(token).err());
+            if let Some(text) = lost {
+                reason = FinishReason::ConstraintLost(text);
                 break;
             }
         }

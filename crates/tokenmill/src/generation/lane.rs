@@ -159,6 +159,7 @@ impl Lane {
         self.ticket = None;
         let (reason, stop_reason) = match reason {
             EngineReason::NoNumbers(text) => return Err(Error::NoNumbers(text)),
+            EngineReason::ConstraintLost(text) => return Err(Error::ConstraintLost(text)),
             EngineReason::Failed(text) => return Err(Error::BrokeOff(text)),
             EngineReason::Length => (FinishReason::Length, None),
             EngineReason::StopText => (FinishReason::Stop, None),

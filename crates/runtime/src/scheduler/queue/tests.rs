@@ -58,6 +58,7 @@ fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
         published: 0,
         regime: 0,
         slot: None,
+        constrained: false,
         prompt_scores: None,
         started: false,
     }
