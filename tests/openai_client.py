@@ -132,6 +132,36 @@ def check_stop_and_bias(client, _):
     assert forced.choices[0].token_ids == [42, 42, 42]
 
 
+def check_schema(client, _):
+    schema = {
+        "type": "object",
+        "properties": {
+            "animal": {"enum": ["fox", "hen", "crow"]},
+            "legs": {"type": "integer", "minimum": 2, "maximum": 4},
+            "tame": {"type": "boolean"},
+        },
+        "required": ["animal", "legs", "tame"],
+        "additionalProperties": False,
+    }
+    asked = dict(
+        model=DEMO,
+        messages=[{"role": "user", "content": "Describe an animal as JSON."}],
+        response_format={"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": schema}},
+        max_tokens=200,
+        seed=3,
+    )
+    whole = client.chat.completions.create(**asked).choices[0]
+    assert whole.finish_reason == "stop", whole
+    answer = json.loads(whole.message.content)
+    assert set(answer) == {"animal", "legs", "tame"} and answer["animal"] in schema["properties"]["animal"]["enum"]
+    assert answer["legs"] in (2, 3, 4) and isinstance(answer["tame"], bool)
+    chunks = client.chat.completions.create(**asked, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole.message.content
+    choices = {"guided_choice": ["yes", "no"]}
+    reply = client.completions.create(model=DEMO, prompt="Is a fox tame?", max_tokens=20, extra_body=choices)
+    assert reply.choices[0].text in ("yes", "no")
+
+
 def check_errors(client, _):
     ask = client.chat.completions.create
     error = raises(openai.NotFoundError, lambda: ask(model="no-such", messages=MESSAGES))
@@ -140,9 +170,9 @@ def check_errors(client, _):
     assert error.param == "temperature" and "from 0 to 2" in error.message
     error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, extra_body={"wings": 2}))
     assert error.param == "wings"
-    json_mode = {"type": "json_object"}
-    error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, response_format=json_mode))
-    assert error.param == "response_format"
+    unknown = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "strange"}}}
+    error = raises(openai.BadRequestError, lambda: ask(model=MODEL, messages=MESSAGES, response_format=unknown))
+    assert error.param == "response_format.json_schema.schema" and "strange" in error.message
     long = [5] * 200_000
     error = raises(openai.BadRequestError, lambda: client.completions.create(model=MODEL, prompt=long))
     assert error.code == "context_length_exceeded"

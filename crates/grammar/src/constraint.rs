@@ -3,14 +3,14 @@
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value, json};
 
-use crate::error::GrammarError;
+use crate::{error::GrammarError, terminals};
 
 /// Longest schema, and longest list of choices, in bytes.
 pub const MAX_BYTES: usize = 64 << 10;
-/// Longest regular expression, in bytes, alone or in a schema. What an expression costs grows with the square of its length:
-/// `a?` a thousand times compiles in 50 ms and may ask 30 ms of a mask, 20,000 times in 9 s.
+/// Longest regular expression, in bytes: alone, in a schema, or a grammar's terminal with all that it names written out. What
+/// an expression costs grows with the square of its length: `a?` a thousand times takes 30 ms, 20,000 times 9 s.
 pub const MAX_PATTERN_BYTES: usize = 2 << 10;
-/// Longest grammar, in bytes. Its terminals are expressions too.
+/// Longest grammar, and longest sum of a schema's expressions, in bytes.
 pub const MAX_GRAMMAR_BYTES: usize = 8 << 10;
 /// Deepest nesting, of values in a schema or of brackets in a regular expression or grammar.
 pub const MAX_DEPTH: usize = 64;
@@ -86,7 +86,7 @@ fn depth(value: &Value) -> usize {
 
 /// Expressions in a schema, wherever they are; a property of that name with a long text for its default counts, too.
 fn check_patterns(value: &Value) -> Result<(), GrammarError> {
-    let mut open = vec![value];
+    let (mut open, mut sum) = (vec![value], 0);
     while let Some(value) = open.pop() {
         match value {
             Value::Array(items) => open.extend(items),
@@ -96,13 +96,14 @@ fn check_patterns(value: &Value) -> Result<(), GrammarError> {
                 let keys = keys.into_iter().flat_map(|map| map.keys().map(String::as_str));
                 for pattern in alone.into_iter().chain(keys) {
                     at_most("a pattern has bytes:", pattern.len(), MAX_PATTERN_BYTES)?;
+                    sum += pattern.len();
                 }
                 open.extend(map.values());
             }
             _ => {}
         }
     }
-    Ok(())
+    at_most("its patterns together have bytes:", sum, MAX_GRAMMAR_BYTES)
 }
 
 fn regex(pattern: &str) -> Result<TopLevelGrammar, GrammarError> {
@@ -130,6 +131,8 @@ fn choice(texts: &[String]) -> Result<TopLevelGrammar, GrammarError> {
 
 fn lark(text: &str) -> Result<TopLevelGrammar, GrammarError> {
     check_text(text, MAX_GRAMMAR_BYTES)?;
+    let longest = terminals::longest(text);
+    at_most("a terminal, written out, has bytes:", longest, MAX_PATTERN_BYTES)?;
     let unspaced: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     if unspaced.contains("temperature=") {
         let text = "temperature= within a grammar is not honoured; the request has a field for it";

@@ -11,6 +11,7 @@ mod compiled;
 mod constraint;
 mod error;
 mod follower;
+mod terminals;
 mod vocabulary;
 
 pub use compiled::Compiled;

@@ -1,6 +1,6 @@
-//! Masks over a small vocabulary, walked at random and attacked with broken sources.
+//! Masks over a small vocabulary, walked at random.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastrand::Rng;
 use foundation::TokenId;
@@ -202,6 +202,13 @@ fn what_is_refused_says_why() {
             ),
             "bytes",
         ),
+        (
+            Constraint::JsonSchema(
+                json!({"items": (0..9).map(|_| json!({"pattern": "a".repeat(1000)})).collect::<Vec<_>>()}),
+            ),
+            "together",
+        ),
+        (Constraint::Lark(format!("start: A\nA: /{}/", "a?".repeat(2000))), "written out"),
         (Constraint::Choice(vec![]), "nothing"),
         (Constraint::Choice(vec!["a".into(), String::new()]), "choice 1"),
         (Constraint::Choice(vec!["a".into(); MAX_CHOICES + 1]), "choices"),
@@ -256,114 +263,6 @@ fn every_walk_that_ends_parses() {
         }
     }
     assert!(ended > 200, "only {ended} walks ended");
-}
-
-/// Sources that mutations start from.
-fn seeds() -> Vec<String> {
-    let mut seeds: Vec<String> = schemas().iter().map(Value::to_string).collect();
-    let texts = [
-        r"(a|b){2,30}[^x-z]*\d+\w?",
-        r"([A-Z][a-z]+ )*(?i:end)\.",
-        r"(a{1,100}){1,100}",
-        r"\p{L}{3}.*[^\n]+",
-        "start: expr\nexpr: NUMBER | expr \"+\" expr\nNUMBER: /[0-9]+/",
-        "start: a b*\na: \"x\"i | \"y\"..\"z\"\nb[max_tokens=5]: /.*/\n%ignore /[ \\t]+/",
-        "start: %json {\"type\": \"object\"}\n",
-    ];
-    seeds.extend(texts.map(str::to_owned));
-    seeds
-}
-
-const PIECES: &[&str] = &[
-    "{",
-    "}",
-    "[",
-    "]",
-    "(",
-    ")",
-    "*",
-    "+",
-    "?",
-    "|",
-    "\\",
-    "\"",
-    "{1,9999999}",
-    "{0,}",
-    "start",
-    ": ",
-    "\n",
-    "$ref",
-    "\"minLength\": 1000000,",
-    "\"maxItems\": 100000,",
-    "\"pattern\": \"(a|b|ab)*c{1,1000}\",",
-    "(.*a){30}",
-    "~",
-    "&",
-    "%ignore",
-    "\u{0}",
-    "é",
-    "..",
-    "\"multipleOf\": 0.0001,",
-    "\"allOf\": [{}, {\"not\": {}}],",
-    "/",
-    "<[3-9]>",
-    "-1e308",
-    "\\p{Greek}",
-];
-
-fn mutated(rng: &mut Rng, seeds: &[String]) -> String {
-    let mut text: Vec<char> = rng.choice(seeds).unwrap().chars().collect();
-    for _ in 0..rng.usize(1..6) {
-        let at = rng.usize(..=text.len());
-        let to = (at + rng.usize(..12)).min(text.len());
-        match rng.u8(..4) {
-            0 => drop(text.drain(at..to)),
-            1 => {
-                let copy: Vec<char> = text[at..to].to_vec();
-                (0..rng.usize(1..20)).for_each(|_| drop(text.splice(at..at, copy.iter().copied())));
-            }
-            _ => drop(text.splice(at..at, rng.choice(PIECES).unwrap().chars())),
-        }
-    }
-    text.into_iter().collect()
-}
-
-/// Whatever is sent, it is compiled or refused, in bounded time, and can be followed for a while or says why not.
-#[test]
-fn two_thousand_broken_sources() {
-    let vocabulary = vocabulary();
-    let mut rng = Rng::with_seed(11);
-    let (mut taken, mut refused, mut times) = (0, 0, Vec::new());
-    let seeds = seeds();
-    for _ in 0..2000 {
-        let text = mutated(&mut rng, &seeds);
-        let constraint = match (serde_json::from_str(&text), rng.bool()) {
-            (Ok(schema), _) => Constraint::JsonSchema(schema),
-            (Err(_), true) => Constraint::Regex(text),
-            (Err(_), false) => Constraint::Lark(text),
-        };
-        let begin = Instant::now();
-        let compiled = vocabulary.compile(&constraint);
-        times.push((begin.elapsed(), format!("{constraint:?}")));
-        let Ok(compiled) = compiled else {
-            refused += 1;
-            continue;
-        };
-        taken += 1;
-        let Ok(mut follower) = compiled.follow() else { continue };
-        for _ in 0..12 {
-            let Ok(mask) = follower.allowed() else { break };
-            let tokens: Vec<u32> = (0..300).filter(|id| allows(&mask, TokenId(*id))).collect();
-            let Some(token) = rng.choice(tokens) else { break };
-            follower.take(TokenId(token)).unwrap();
-        }
-    }
-    times.sort();
-    let (most, source) = times.last().unwrap();
-    println!("{taken} taken, {refused} refused, p99 {:?}, most {most:?}: {source}", times[1980].0);
-    assert!(taken > 200 && refused > 200, "{taken} taken, {refused} refused");
-    // No measurement: a bound that is not there is met by minutes.
-    assert!(*most < Duration::from_secs(60), "{most:?}: {source}");
 }
 
 /// Long sources without a bracket too many: what recurses over them must not depend on the stack of whoever follows.

@@ -152,7 +152,7 @@ fn limits() -> ParserLimits {
     ParserLimits {
         initial_lexer_fuel: 500_000,
         step_lexer_fuel: 100_000,
-        step_max_items: 50_000,
+        step_max_items: 30_000,
         max_items_in_row: 2_000,
         max_lexer_states: 20_000,
         max_grammar_size: 100_000,

@@ -7,9 +7,12 @@ use runtime::{
     backend::{RunnerSpec, StepError, StepRunner},
     batch::{StepBatch, StepId, StepOutput},
     engine::{Engine, EngineEvent, EngineOptions, EngineRequest, FinishReason, Refusal, Ticket},
-    sampling::SamplingParams,
+    sampling::{Constraint, Follower, SamplingParams, SharedConstraint, TokenMask},
 };
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{
+    Arc, Mutex,
+    mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+};
 use testkit::{FakeModel, FakeRunner, Fault, FaultKind};
 
 fn request(max_tokens: u32) -> EngineRequest {
@@ -214,4 +217,92 @@ fn meaningless_requests_are_refused_with_every_finding() {
     assert_eq!(refusal, Refusal::TooLong { tokens: 256, limit: 256 });
     let nan = SamplingParams { min_p: f32::NAN, ..SamplingParams::default() };
     assert!(engine.submit(EngineRequest { sampling: nan, ..request(1) }).is_err());
+}
+
+/// Allows everything. Its first mask is there at once; each later one when `gate` says so, or is gone.
+#[derive(Clone, Debug)]
+struct Slow {
+    gate: Arc<Mutex<Receiver<()>>>,
+    begun: bool,
+    panics: bool,
+}
+
+impl Slow {
+    fn shared(panics: bool) -> (SharedConstraint, Sender<()>) {
+        let (open, gate) = channel();
+        let slow = Slow { gate: Arc::new(Mutex::new(gate)), begun: false, panics };
+        (SharedConstraint(Arc::new(slow)), open)
+    }
+}
+
+impl Constraint for Slow {
+    fn follow(&self) -> Result<Box<dyn Follower>, String> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Follower for Slow {
+    fn take(&mut self, _: TokenId) -> Result<(), String> {
+        self.begun = true;
+        Ok(())
+    }
+
+    fn allowed(&mut self) -> Result<TokenMask, String> {
+        if self.begun {
+            assert!(!self.panics, "as it was told to");
+            // Turns a hang into a failure; no assertion depends on it.
+            let word = self
+                .gate
+                .lock()
+                .expect("nobody panics with it")
+                .recv_timeout(Duration::from_secs(20));
+            if word == Err(RecvTimeoutError::Timeout) {
+                return Err("nobody opened the gate".into());
+            }
+        }
+        Ok(vec![u32::MAX; 2].into())
+    }
+}
+
+#[test]
+fn a_mask_that_takes_long_holds_up_its_own_request_alone() {
+    let engine = engine(None);
+    let (constraint, gate) = Slow::shared(false);
+    let constrained = EngineRequest { constraint: Some(constraint), ..request(4) };
+    let mut slow = engine.submit(constrained.clone()).unwrap();
+    let mut cancelled = engine.submit(constrained).unwrap();
+    assert!(matches!(slow.next_blocking(), Some(EngineEvent::Started { .. })));
+    assert!(matches!(slow.next_blocking(), Some(EngineEvent::Token { .. })));
+    let mut free = engine.submit(request(20)).unwrap();
+    assert_eq!(end(&mut free), FinishReason::Length);
+    cancelled.cancel();
+    assert_eq!(end(&mut cancelled), FinishReason::Cancelled);
+    assert_eq!(slow.try_next(), None, "its mask is not there");
+    drop(gate);
+    assert_eq!(end(&mut slow), FinishReason::Length);
+    assert!(engine.metrics().mask_time.count() >= 3);
+}
+
+#[test]
+fn an_engine_ends_while_masks_are_away() {
+    let engine = engine(None);
+    let (constraint, _gate) = Slow::shared(false);
+    let constrained = EngineRequest { constraint: Some(constraint), ..request(4) };
+    let mut ticket = engine.submit(constrained).unwrap();
+    while !matches!(ticket.next_blocking(), Some(EngineEvent::Token { .. })) {}
+    engine.shutdown();
+    assert_eq!(end(&mut ticket), FinishReason::Cancelled);
+}
+
+#[test]
+fn a_constraint_that_panics_ends_its_request_alone() {
+    let engine = engine(None);
+    let (constraint, _gate) = Slow::shared(true);
+    let constrained = EngineRequest { constraint: Some(constraint), ..request(4) };
+    let mut ticket = engine.submit(constrained).unwrap();
+    let mut other = engine.submit(request(4)).unwrap();
+    let lost = FinishReason::ConstraintLost("following it panicked".into());
+    assert_eq!(end(&mut ticket), lost);
+    assert_eq!(end(&mut other), FinishReason::Length);
+    assert!(engine.health().ok);
 }

@@ -1,5 +1,5 @@
 //! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
-//! faults, full and sliding groups, regimes. After each step every invariant is checked; in the end every ticket has
+//! faults, full and sliding groups, regimes, masks that come late. After each step every invariant is checked; in the end every ticket has
 //! ended exactly once, every block is back, and every output is what the model gives alone.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
@@ -15,7 +15,9 @@ use runtime::{
     },
     sampling::{SamplingLogits, SamplingParams},
 };
-use testkit::{ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, Rng, SimClock};
+use testkit::{
+    ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, HeldWorkers, Rng, SimClock,
+};
 
 /// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
 const SEEDS: u64 = 600;
@@ -38,6 +40,7 @@ fn every_seed_ends_well() {
     assert!(seen.finished > SEEDS && seen.cancelled > SEEDS / 10, "{seen:?}");
     assert!(seen.preemptions > SEEDS / 2 && seen.hit_tokens > 4 * SEEDS, "{seen:?}");
     assert!(seen.constrained > SEEDS && seen.lost > SEEDS / 10, "{seen:?}");
+    assert!(seen.steps_without > SEEDS && seen.waits > SEEDS, "{seen:?}");
     assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
 }
 
@@ -52,6 +55,10 @@ struct Seen {
     constrained: u64,
     /// Constraints that could not be followed to the end.
     lost: u64,
+    /// Turns that did something while a mask was not there.
+    steps_without: u64,
+    /// Turns that waited for masks.
+    waits: u64,
     preemptions: u64,
     hit_tokens: u64,
     steps: u64,
@@ -65,6 +72,8 @@ impl Seen {
         self.refused += one.refused;
         self.constrained += one.constrained;
         self.lost += one.lost;
+        self.steps_without += one.steps_without;
+        self.waits += one.waits;
         self.preemptions += one.preemptions;
         self.hit_tokens += one.hit_tokens;
         self.steps += one.steps;
@@ -86,6 +95,10 @@ struct Simulation {
     submitter: Submitter,
     core: EngineCore,
     clock: SimClock,
+    /// Masks that are not there yet.
+    masks: HeldWorkers,
+    /// One of them comes in one of so many turns.
+    mask_turns: usize,
     /// Beginnings that prompts share.
     stems: Vec<Vec<TokenId>>,
     open: BTreeMap<RequestId, Open>,
@@ -117,6 +130,9 @@ impl Simulation {
         let model = FakeModel::new(&spec);
         let (submitter, core) =
             EngineCore::with_submitter(Box::new(runner), &options, Arc::new(clock.clone()));
+        let masks = HeldWorkers::default();
+        let core = core.with_workers(Box::new(masks.clone()));
+        let mask_turns = rng.pick(&[1, 2, 5, 30]);
         let stems = (0..3).map(|_| {
             let length = rng.within(1..60);
             tokens(&mut rng, length, spec.vocab_size)
@@ -131,6 +147,8 @@ impl Simulation {
             submitter,
             core,
             clock,
+            masks,
+            mask_turns,
             stems,
             open,
             to_come,
@@ -142,7 +160,11 @@ impl Simulation {
         for _ in 0..MOST_STEPS {
             self.arrivals();
             self.second_thoughts();
+            self.masks_come();
             let progress = self.core.step();
+            let late = self.masks.held() > 0 && progress == Progress::Worked;
+            self.seen.steps_without += u64::from(late);
+            self.seen.waits += u64::from(matches!(progress, Progress::Waits(_)));
             self.core.check()?;
             self.listen();
             if progress == Progress::Idle && self.to_come == 0 {
@@ -206,7 +228,7 @@ impl Simulation {
             cache_salt: rng.pick(&[None, None, Some("salt".to_owned())]),
             priority: rng.pick(&[0, 0, 0, 1]),
             constraint: rng.one_in(3).then(|| {
-                let lasts = rng.one_in(8).then(|| rng.within(1..20));
+                let lasts = rng.one_in(5).then(|| rng.within(1..20));
                 ChainConstraint { vocab_size: 61, seed: rng.within(0..1000) as u64, lasts }.shared()
             }),
             ..EngineRequest::new(prompt, max_tokens)
@@ -225,6 +247,13 @@ impl Simulation {
             open.ticket = None;
         } else if let Some(ticket) = &open.ticket {
             ticket.cancel();
+        }
+    }
+
+    /// Masks come in any order, and as late as they like.
+    fn masks_come(&mut self) {
+        while self.masks.held() > 0 && self.rng.one_in(self.mask_turns) {
+            self.masks.release(self.rng.within(0..self.masks.held()));
         }
     }
 

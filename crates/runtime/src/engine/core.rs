@@ -15,9 +15,11 @@ use foundation::{RequestId, TokenId};
 use super::{
     Clock, EngineOptions, FinishReason,
     admission::Limits,
-    inbox::{Command, Job, Shared, Submitter},
+    inbox::{Command, EngineSide, Job, Shared, Submitter},
+    masks::{MaskReply, Masks},
     pack::{InFlight, Packer, Sessions, publish},
     session::{Session, Slots},
+    workers::{AtOnce, Workers},
 };
 use crate::{
     backend::{RunnerSpec, StepError, StepRunner},
@@ -33,6 +35,9 @@ use crate::{
 pub enum Progress {
     /// Something; there may be more.
     Worked,
+    /// Nothing: masks are on their way, and it is for them that the next step waits, until a command comes or so much time has
+    /// passed; `None`: until a command comes, there being nobody else who could go on.
+    Waits(Option<Duration>),
     /// There is nothing to do until a command comes.
     Idle,
 }
@@ -52,6 +57,7 @@ pub struct EngineCore {
     last_end: Duration,
     cost: StepCost,
     kv: KvCache,
+    masks: Masks,
     no_tokens: Arc<[TokenId]>,
     shared: Arc<Shared>,
     inbox: Receiver<Command>,
@@ -59,21 +65,20 @@ pub struct EngineCore {
 }
 
 impl EngineCore {
-    /// A core and its callers' side, with no thread between them.
+    /// A core and its callers' side, with no thread between them, nor beside them.
     pub fn with_submitter(
         runner: Box<dyn StepRunner>,
         options: &EngineOptions,
         clock: Arc<dyn Clock>,
     ) -> (Submitter, EngineCore) {
-        let (submitter, shared, inbox) = Submitter::new(runner.spec(), options, clock);
-        (submitter, EngineCore::new(runner, options, shared, inbox))
+        let (submitter, side) = Submitter::new(runner.spec(), options, clock);
+        (submitter, EngineCore::new(runner, options, side))
     }
 
     pub(super) fn new(
         runner: Box<dyn StepRunner>,
         options: &EngineOptions,
-        shared: Arc<Shared>,
-        inbox: Receiver<Command>,
+        side: EngineSide,
     ) -> Self {
         let spec = runner.spec().clone();
         let wanted_rows = options.max_step_tokens.unwrap_or(usize::MAX);
@@ -89,12 +94,20 @@ impl EngineCore {
             last_end: Duration::ZERO,
             cost: StepCost::new(options.step_target),
             kv: KvCache::new(&spec, options.prefix_cache),
+            masks: Masks::new(Box::new(AtOnce), side.to_inbox),
             no_tokens: Arc::from([]),
             spec,
-            shared,
-            inbox,
+            shared: side.shared,
+            inbox: side.inbox,
             runner,
         }
+    }
+
+    /// The same, with masks worked out by `workers`.
+    #[must_use]
+    pub fn with_workers(mut self, workers: Box<dyn Workers>) -> Self {
+        self.masks.set_workers(workers);
+        self
     }
 
     /// One turn of the loop.
@@ -117,8 +130,22 @@ impl EngineCore {
         command.map(|command| self.accept(command)).is_ok()
     }
 
+    /// Blocks until a command comes, or for so long. Masks come as commands.
+    pub(super) fn wait_for_masks(&mut self, at_most: Option<Duration>) {
+        let command = match at_most {
+            Some(at_most) => self.inbox.recv_timeout(at_most).ok(),
+            None => self.inbox.recv().ok(),
+        };
+        if let Some(command) = command {
+            self.accept(command);
+        }
+    }
+
     /// Submits the next step, and commits the oldest when enough are in flight or nothing could be submitted.
     fn advance(&mut self) -> Result<Progress, StepError> {
+        if let Some(at_most) = self.time_for_masks() {
+            return Ok(Progress::Waits(Some(at_most)));
+        }
         let plan = self.plan();
         let submitted = !plan.is_empty();
         let moved = submitted || !plan.preempt.is_empty();
@@ -133,8 +160,22 @@ impl EngineCore {
         if self.sessions.is_empty() {
             return Ok(Progress::Idle);
         }
+        if self.queue.iter().any(|sequence| sequence.awaits_mask) {
+            return Ok(Progress::Waits(None));
+        }
         // Admission and planner promise that this cannot be; without an answer the callers would wait for ever.
         Err(StepError::Invalid(format!("{} requests wait and none can run", self.sessions.len())))
+    }
+
+    /// How long the next step should wait for masks. Nobody is kept from going on while a step runs anyway, or where all are
+    /// constrained.
+    fn time_for_masks(&self) -> Option<Duration> {
+        if !self.masks.are_due() {
+            return None;
+        }
+        let others =
+            self.in_flight.is_empty() && self.queue.iter().any(|sequence| !sequence.constrained);
+        self.masks.worth_waiting(self.shared.clock.now(), others)
     }
 
     fn plan(&self) -> StepPlan {
@@ -222,6 +263,7 @@ impl EngineCore {
         }
         let now = self.shared.clock.now();
         self.measure(&step, now);
+        self.masks.begin_round(now);
         self.commit(step, output, now)
     }
 
@@ -230,6 +272,8 @@ impl EngineCore {
         self.last_end = now;
         if step.prefills {
             self.cost.record(step.rows, time);
+        } else {
+            self.masks.decoded(time);
         }
         let metrics = &self.shared.metrics;
         metrics.steps.add(1);
@@ -279,7 +323,30 @@ impl EngineCore {
         let end = session.token(token, logprobs, limit, now, &self.shared.metrics);
         match end {
             Some(reason) => self.finish(rank, reason),
-            None => self.go_on(rank),
+            None => {
+                if let Some(place) = session.send_off() {
+                    sequence.awaits_mask = true;
+                    self.masks.ask(rank.id, place, token);
+                }
+                self.go_on(rank);
+            }
+        }
+    }
+
+    /// A mask is there: its row can go on. A request that has ended meanwhile has no use for it.
+    fn accept_mask(&mut self, reply: MaskReply) {
+        self.masks.arrived(&reply);
+        let waited = self.shared.clock.now().saturating_sub(reply.asked);
+        self.shared.metrics.mask_time.observe(waited.as_secs_f64());
+        let session = self.sessions.get_mut(&reply.id);
+        match (session, reply.outcome) {
+            (Some(session), Ok(place)) => {
+                session.welcome(place);
+                let sequence = self.queue.get_mut(session.rank);
+                sequence.expect("a session has a sequence").awaits_mask = false;
+            }
+            (None, Ok(place)) => self.masks.discard(place),
+            (_, Err(reason)) => self.end(reply.id, FinishReason::ConstraintLost(reason)),
         }
     }
 
@@ -321,6 +388,7 @@ impl EngineCore {
                 let ids: Vec<RequestId> = self.sessions.keys().copied().collect();
                 ids.into_iter().for_each(|id| self.end(id, FinishReason::Cancelled));
             }
+            Command::Mask(reply) => self.accept_mask(*reply),
             Command::Wake => {}
         }
     }
@@ -394,6 +462,7 @@ impl EngineCore {
             prompt_scores: request.prompt_logprobs.map(|_| vec![None]),
             started: false,
             constrained: request.constraint.is_some(),
+            awaits_mask: false,
         }
     }
 
@@ -402,7 +471,10 @@ impl EngineCore {
         if let Some(mut sequence) = self.queue.remove(rank) {
             self.slots.give_back(sequence.restart());
         }
-        if let Some(session) = self.sessions.remove(&rank.id) {
+        if let Some(mut session) = self.sessions.remove(&rank.id) {
+            if let Some(place) = session.send_off() {
+                self.masks.discard(place);
+            }
             session.finish(reason, self.shared.clock.now(), &self.shared.metrics);
         }
     }
@@ -438,6 +510,12 @@ impl EngineCore {
         let sequences = self.queue.iter().count();
         if sequences != self.sessions.len() {
             return Err(format!("{sequences} sequences, {} sessions", self.sessions.len()));
+        }
+        for sequence in self.queue.iter() {
+            let session = self.sessions.get(&sequence.rank.id);
+            if session.is_some_and(|session| session.awaits_mask() != sequence.awaits_mask) {
+                return Err(format!("request {}: is its mask there?", sequence.rank.id));
+            }
         }
         let slots = self.slots.free() + self.queue.running();
         if slots != self.spec.max_step_sequences {

@@ -14,6 +14,7 @@ use foundation::RequestId;
 use super::{
     Clock, EngineOptions, EngineRequest, Health, InvalidField, MetricsSnapshot, Refusal,
     admission::Limits,
+    masks::MaskReply,
     metrics::Metrics,
     ticket::{Responder, Ticket},
 };
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     StopText(RequestId),
     /// End every request.
     CancelAll,
+    /// A constrained request knows what it may go on with, or nobody does.
+    Mask(Box<MaskReply>),
     /// Wake up and look at the flags.
     Wake,
 }
@@ -140,6 +143,14 @@ fn follow(request: &EngineRequest) -> Result<Option<Followed>, Refusal> {
         .map_err(|problem| Refusal::Invalid(vec![InvalidField { field: "constraint", problem }]))
 }
 
+/// What the engine's side needs of the channel.
+pub(crate) struct EngineSide {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: Receiver<Command>,
+    /// For replies of those who work for the engine.
+    pub(crate) to_inbox: Sender<Command>,
+}
+
 /// The callers' side of an engine: checks requests, hands out tickets. Needs no thread behind it.
 pub struct Submitter {
     shared: Arc<Shared>,
@@ -151,12 +162,12 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// The callers' side, and the two things the engine's side needs.
+    /// The callers' side, and what the engine's side needs.
     pub(crate) fn new(
         spec: &RunnerSpec,
         options: &EngineOptions,
         clock: Arc<dyn Clock>,
-    ) -> (Submitter, Arc<Shared>, Receiver<Command>) {
+    ) -> (Submitter, EngineSide) {
         let (commands, inbox) = channel();
         let shared = Arc::new(Shared {
             clock,
@@ -168,15 +179,16 @@ impl Submitter {
             stopping: AtomicBool::new(false),
             fault: Mutex::new(None),
         });
+        let side = EngineSide { shared: Arc::clone(&shared), inbox, to_inbox: commands.clone() };
         let submitter = Submitter {
-            shared: Arc::clone(&shared),
+            shared,
             commands,
             limits: Limits::new(spec),
             max_queue: options.max_queue,
             stall_after: options.stall_after,
             next_id: AtomicU64::new(1),
         };
-        (submitter, shared, inbox)
+        (submitter, side)
     }
 
     /// A ticket, or the reason why there is none. Never blocks.
@@ -200,7 +212,6 @@ impl Submitter {
             return Err(Refusal::Draining);
         }
         requests.iter().try_for_each(|request| self.limits.check(request))?;
-        let followed = requests.iter().map(follow).collect::<Result<Vec<_>, _>>()?;
         let (wanted, limit) = (requests.len(), self.max_queue);
         if wanted > limit {
             return Err(Refusal::TooMany { wanted, limit });
@@ -208,6 +219,8 @@ impl Submitter {
         let places = QueuePlace::take(&self.shared, wanted, limit).map_err(|queued| {
             Refusal::Busy { queued, wanted, limit, retry_after: self.retry_after() }
         })?;
+        // A full queue has refused by now: this takes processor time.
+        let followed = requests.iter().map(follow).collect::<Result<Vec<_>, _>>()?;
         let jobs = requests.into_iter().zip(followed).zip(places);
         let jobs = jobs.map(|((request, constraint), place)| self.job(request, constraint, place));
         let (jobs, tickets) = jobs.unzip();

@@ -119,6 +119,7 @@ declare! {
         queue_time ["seconds"] SECONDS "From submission to the first step.";
         step_time ["seconds"] SECONDS "From a step's submission, or its predecessor's end, to its end.";
         step_tokens ["tokens"] TOKENS "Token rows in a step.";
+        mask_time ["seconds"] SECONDS "From a token of a constrained request to the mask of its next one.";
         request_prompt_tokens ["tokens"] TOKENS "Prompt tokens of a finished request.";
         request_generation_tokens ["tokens"] TOKENS "Generated tokens of a finished request.";
     }

@@ -8,12 +8,14 @@ pub mod core;
 pub mod event;
 pub mod health;
 pub mod inbox;
+mod masks;
 pub mod metrics;
 mod pack;
 pub mod request;
 mod session;
 mod thread;
 pub mod ticket;
+pub mod workers;
 
 pub use clock::{Clock, SystemClock};
 pub use core::{EngineCore, Progress};
@@ -24,3 +26,4 @@ pub use metrics::{HistogramSnapshot, METRICS, MetricDescription, MetricKind, Met
 pub use request::{EngineOptions, EngineRequest, InvalidField, Refusal};
 pub use thread::Engine;
 pub use ticket::{Canceller, Ticket};
+pub use workers::{AtOnce, Work, Workers};

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     batch::TokenLogprobs,
-    sampling::{RowSampling, SamplingLogits, SamplingParams, constraint::Followed},
+    sampling::{RowSampling, SamplingLogits, SamplingParams, TokenMask, constraint::Followed},
     scheduler::{Rank, Sequence},
 };
 
@@ -29,13 +29,35 @@ pub(super) struct Session {
     stops: Arc<[TokenId]>,
     /// Tokens that may not be drawn before `min_tokens`: the stops, and the end tokens even where they are ignored.
     no_tokens: Arc<[TokenId]>,
-    constraint: Option<Followed>,
+    constraint: Constraint,
     times: Times,
     prompt_tokens: u32,
     cached_tokens: u32,
     generated_tokens: u32,
     /// Its place in the bounded queue, until it first runs.
     place: Option<QueuePlace>,
+}
+
+/// What an output has to follow.
+#[derive(Debug)]
+enum Constraint {
+    /// Nothing.
+    Free,
+    /// The place behind its last token, with the mask of the next.
+    Here(Followed),
+    /// A worker has the place, and moves it on.
+    Away,
+}
+
+impl Constraint {
+    /// The mask of a row that is planned.
+    fn allowed(&self) -> Option<TokenMask> {
+        match self {
+            Constraint::Free => None,
+            Constraint::Here(place) => Some(place.allowed()),
+            Constraint::Away => unreachable!("a row whose mask is not there is not planned"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -65,7 +87,10 @@ impl Session {
             min_tokens: request.min_tokens as usize,
             stops: stops.into(),
             no_tokens,
-            constraint: job.constraint,
+            constraint: match job.constraint {
+                Some(place) => Constraint::Here(place),
+                None => Constraint::Free,
+            },
             times: Times {
                 submitted: job.submitted,
                 started: None,
@@ -87,7 +112,7 @@ impl Session {
             params: Arc::clone(&self.sampling),
             draw: draw as u64,
             suppressed: Arc::clone(suppressed),
-            allowed: self.constraint.as_ref().map(Followed::allowed),
+            allowed: self.constraint.allowed(),
             logits: self.logprobs,
         }
     }
@@ -139,10 +164,28 @@ impl Session {
         if self.stops.binary_search(&token).is_ok() {
             return Some(FinishReason::Stop { token });
         }
-        if reaches_limit {
-            return Some(FinishReason::Length);
+        reaches_limit.then_some(FinishReason::Length)
+    }
+
+    /// Takes its place in the constraint away, where it is here: to be moved on, or because the request ends.
+    pub(super) fn send_off(&mut self) -> Option<Followed> {
+        match std::mem::replace(&mut self.constraint, Constraint::Away) {
+            Constraint::Here(place) => Some(place),
+            other => {
+                self.constraint = other;
+                None
+            }
         }
-        self.constraint.as_mut()?.take(token).err().map(FinishReason::ConstraintLost)
+    }
+
+    /// Its place in the constraint is back, with the mask of the next token.
+    pub(super) fn welcome(&mut self, place: Followed) {
+        self.constraint = Constraint::Here(place);
+    }
+
+    /// Whether it has to wait for a mask.
+    pub(super) fn awaits_mask(&self) -> bool {
+        matches!(self.constraint, Constraint::Away)
     }
 
     /// The last word.

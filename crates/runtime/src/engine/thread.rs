@@ -2,14 +2,15 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError, mpsc::Receiver},
+    sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
 };
 
 use super::{
     Clock, EngineOptions, EngineRequest, Health, MetricsSnapshot, Refusal, SystemClock, Ticket,
     core::{EngineCore, Progress},
-    inbox::{Command, Shared, Submitter},
+    inbox::{EngineSide, Shared, Submitter},
+    workers::Threads,
 };
 use crate::backend::{RunnerSpec, StepRunner};
 
@@ -36,10 +37,10 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Engine {
         let spec = runner.spec().clone();
-        let (submitter, shared, inbox) = Submitter::new(&spec, &options, clock);
+        let (submitter, side) = Submitter::new(&spec, &options, clock);
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || run(runner, options, shared, inbox))
+            .spawn(move || run(runner, &options, side))
             .expect("the operating system gives a thread at start");
         Engine { submitter, spec, thread: Mutex::new(Some(thread)) }
     }
@@ -100,13 +101,10 @@ impl Drop for Engine {
 }
 
 /// The thread's life. Jobs left in the inbox, and sequences left in the core, are answered by their responders' Drop.
-fn run(
-    runner: Box<dyn StepRunner>,
-    options: EngineOptions,
-    shared: Arc<Shared>,
-    inbox: Receiver<Command>,
-) {
-    let mut core = EngineCore::new(runner, &options, Arc::clone(&shared), inbox);
+fn run(runner: Box<dyn StepRunner>, options: &EngineOptions, side: EngineSide) {
+    let shared = Arc::clone(&side.shared);
+    let mut core =
+        EngineCore::new(runner, options, side).with_workers(Box::new(Threads::default()));
     let outcome = catch_unwind(AssertUnwindSafe(|| serve(&mut core, &shared)));
     if let Err(panic) = outcome {
         let reason = format!("the engine thread panicked: {}", panic_text(&*panic));
@@ -123,8 +121,13 @@ fn run(
 
 fn serve(core: &mut EngineCore, shared: &Shared) {
     loop {
-        if core.step() == Progress::Worked {
-            continue;
+        match core.step() {
+            Progress::Worked => continue,
+            Progress::Waits(at_most) => {
+                core.wait_for_masks(at_most);
+                continue;
+            }
+            Progress::Idle => {}
         }
         if shared.stopping() || shared.fault().is_some() {
             return;

@@ -19,7 +19,8 @@ pub trait Constraint: fmt::Debug + Send + Sync {
     fn follow(&self) -> Result<Box<dyn Follower>, String>;
 }
 
-/// One sequence's place in a constraint.
+/// One sequence's place in a constraint. It may take its time: it is asked beside the engine thread, and holds up its own
+/// sequence alone. Some thread or other calls it, one at a time.
 pub trait Follower: fmt::Debug + Send {
     /// Takes a token that was drawn; it does not end the output.
     ///
@@ -59,11 +60,11 @@ impl Followed {
         Ok(Followed { follower, allowed })
     }
 
-    /// Moves on by a committed token.
-    pub(crate) fn take(&mut self, token: TokenId) -> Result<(), String> {
+    /// The place behind a committed token.
+    pub(crate) fn take(mut self, token: TokenId) -> Result<Self, String> {
         self.follower.take(token)?;
         self.allowed = self.follower.allowed()?;
-        Ok(())
+        Ok(self)
     }
 
     /// The mask of the token to come.

@@ -154,6 +154,10 @@ impl<'a> Planner<'a> {
         let mut promised = self.promised();
         let mut places = self.limits.sequences.saturating_sub(self.queue.running.len());
         for sequence in self.queue.waiting.values() {
+            // It was preempted while its mask is worked out, which is no reason for others to wait.
+            if sequence.awaits_mask {
+                continue;
+            }
             if places == 0 || self.rows_left == 0 || !self.is_ready(sequence) {
                 return;
             }

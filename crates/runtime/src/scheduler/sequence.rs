@@ -59,6 +59,8 @@ pub struct Sequence {
     pub started: bool,
     /// Which tokens it may go on with depends on the last one: it never runs ahead.
     pub constrained: bool,
+    /// It is constrained, and which tokens it may go on with is still being worked out.
+    pub awaits_mask: bool,
 }
 
 impl Sequence {
@@ -95,10 +97,12 @@ impl Sequence {
     }
 
     /// Whether a step can be planned now. Not while tokens in flight decide what comes next: a limit, a change of
-    /// regime, a constraint, or (after preemption) a prompt to compute again that is not fully known.
+    /// regime, a constraint, or (after preemption) a prompt to compute again that is not fully known; nor before a
+    /// constraint has decided.
     pub fn is_ready(&self, thresholds: &[usize]) -> bool {
         let regime = regime_of(self.length(), thresholds);
         !self.reaches_limit()
+            && !self.awaits_mask
             && self.remaining() > 0
             && regime == self.regime
             && (self.in_flight == 0 || (self.decodes() && !self.constrained))

@@ -122,6 +122,11 @@ const FAMILIES: &[Family] = &[
     ),
     own("step_seconds", "Time of a step.", Read::Histogram(|m| &m.step_time)),
     own("step_tokens", "Token rows in a step.", Read::Histogram(|m| &m.step_tokens)),
+    own(
+        "mask_seconds",
+        "From a token of a constrained request to the mask of its next one.",
+        Read::Histogram(|m| &m.mask_time),
+    ),
 ];
 
 /// Every number of every model, and the server's own.

@@ -8,7 +8,7 @@ use tokenmill::{Choice, FinishReason, Output, ToolCall};
 use super::{
     answer::{answer, check_entries},
     chat_stream::ChatShape,
-    prepare::prepare,
+    prepare::{Load, prepare},
     stream::Chunks,
 };
 use crate::{
@@ -39,7 +39,8 @@ pub async fn chat(
     let options = shared.options.clone();
     let entries = options.prompt_logprobs.map_or(0, |rivals| 1 + rivals as usize);
     let field = shared.constraint_field.clone();
-    let generation = prepare(&state, bytes, move || {
+    let load = Load { bytes, constrained: options.constraint.is_some() };
+    let generation = prepare(&state, load, move || {
         let generation = model.chat(conversation.messages, conversation.options, options);
         let generation = generation.map_err(|error| Structured::rename(field.as_deref(), error))?;
         check_entries(generation.prompt().len(), entries, "prompt_logprobs")?;

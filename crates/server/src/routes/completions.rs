@@ -82,7 +82,9 @@ async fn start(
         Ok(generations)
     };
     let start = move || Ok(start());
-    let generations = super::prepare::prepare(state, bytes, start).await?;
+    let constrained = request.shared.options.constraint.is_some();
+    let load = super::prepare::Load { bytes, constrained };
+    let generations = super::prepare::prepare(state, load, start).await?;
     generations.map_err(|failure| {
         let field = request.shared.constraint_field.as_deref();
         let error = ApiError::from(Structured::rename(field, failure.error));

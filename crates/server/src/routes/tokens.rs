@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use tokenmill::TokenId;
 
-use super::{answer::answer, prepare::prepare};
+use super::{
+    answer::answer,
+    prepare::{Load, prepare},
+};
 use crate::{
     body::JsonObject,
     error::ApiError,
@@ -24,7 +27,7 @@ pub async fn tokenize(
     let bytes = body.bytes();
     let request = body.read(&state, TokenizeRequest::read).await?;
     let model = state.find(request.model.as_deref())?.model;
-    let reply = prepare(&state, bytes, move || {
+    let reply = prepare(&state, Load::plain(bytes), move || {
         let tokens = match &request.input {
             TokenizeInput::Text { text, add_special_tokens, parse_special: true } => {
                 model.tokenize_trusted(text, *add_special_tokens)?
@@ -63,7 +66,7 @@ pub async fn detokenize(
         problems.into_result()?;
     }
     let tokens = request.tokens.len();
-    let reply = prepare(&state, bytes, move || {
+    let reply = prepare(&state, Load::plain(bytes), move || {
         let tokens: Vec<TokenId> = request.tokens.into_iter().map(TokenId).collect();
         let prompt = model.detokenize(&tokens, request.skip_special_tokens)?;
         Ok(DetokenizeReply { prompt })

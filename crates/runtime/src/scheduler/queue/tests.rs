@@ -59,6 +59,7 @@ fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
         regime: 0,
         slot: None,
         constrained: false,
+        awaits_mask: false,
         prompt_scores: None,
         started: false,
     }
