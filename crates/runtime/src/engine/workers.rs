@@ -29,7 +29,7 @@ impl Workers for AtOnce {
     }
 }
 
-/// Most threads of [`Threads`].
+/// Most threads of [`Threads`]; a small machine has one for two cores, the others belong to a backend's own threads.
 const MOST_THREADS: usize = 4;
 
 /// A few threads, which begin when the first work comes. They end by themselves once this is dropped: nobody waits for work
@@ -53,7 +53,7 @@ fn begin() -> Sender<Work> {
     let (queue, work) = channel();
     let work = Arc::new(Mutex::new(work));
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    for _ in 0..cores.min(MOST_THREADS) {
+    for _ in 0..(cores / 2).clamp(1, MOST_THREADS) {
         let work = Arc::clone(&work);
         let thread = thread::Builder::new().name("masks".into());
         if let Err(error) = thread.spawn(move || serve(&work)) {
