@@ -11,7 +11,11 @@ use runtime::{
     memory::{KvGroupNeeds, MemoryBudget, MemoryNeeds},
 };
 
-use crate::{engine::pack::BLOCK_SIZE, layout::ArenaLayout, model::kv::KvFormat};
+use crate::{
+    engine::{build::LIST_WORDS, pack::BLOCK_SIZE},
+    layout::ArenaLayout,
+    model::kv::KvFormat,
+};
 
 /// The part of a device's memory that a model may take unless told otherwise.
 pub const MEMORY_FRACTION: f32 = 0.9;
@@ -170,6 +174,8 @@ pub struct Workspace {
 
 /// Query heads' partial results that decoding attention may keep at a time, for each sequence.
 const SPLITS: usize = 32;
+/// What the step block and the answers hold for a token row beside embeddings, in bytes.
+const ROW_LISTS: usize = 2048;
 /// Scratch of the library for large products, on its stream.
 const LIBRARY_SCRATCH: u64 = 64 << 20;
 
@@ -195,7 +201,10 @@ impl Workspace {
                 mlp.intermediate_size
             }),
             vocab: semantic.vocab_size,
-            positions: semantic.max_positions,
+            positions: options
+                .max_sequence_tokens
+                .unwrap_or(semantic.max_positions)
+                .min(semantic.max_positions),
         }
     }
 
@@ -211,12 +220,12 @@ impl Workspace {
         Bytes(sized.fold(LIBRARY_SCRATCH, u64::saturating_add))
     }
 
-    /// Bytes for one token row: the residual stream and what is added to it, in f32; normed, projected, mixed and activated
-    /// values, in bf16; ids and positions.
+    /// Bytes for one token row: the residual stream and an embedding that is given, in f32; normed, projected, mixed and activated
+    /// values, in bf16; ids, positions, attention's lists, answers.
     fn token_row(&self) -> u64 {
         let wide = 4 * 2 * self.hidden;
-        let narrow = 2 * (self.hidden + self.qkv + 2 * self.mixed + 3 * self.intermediate);
-        (wide + narrow + 64) as u64
+        let narrow = 2 * (2 * self.hidden + self.qkv + 2 * self.mixed + 3 * self.intermediate);
+        (wide + narrow + ROW_LISTS) as u64
     }
 
     /// Bytes for one row that passes the head: its last hidden state twice, its logits, and what sampling keeps of them.
@@ -224,11 +233,13 @@ impl Workspace {
         (6 * self.hidden + 2 * 4 * self.vocab + self.vocab / 4 + 4096) as u64
     }
 
-    /// Bytes for one sequence: counts of its tokens, partial results of attention, block tables.
+    /// Bytes for one sequence: counts of its tokens, partial results of attention, block tables; what its sampling brings along:
+    /// all its tokens, to count them anew, a mask, biases.
     fn sequence_row(&self) -> u64 {
         let splits = 4 * SPLITS * (self.mixed + 2 * self.mixed.div_ceil(8));
         let tables = 4 * (self.positions.div_ceil(BLOCK_SIZE) + 8);
-        (4 * self.vocab + splits + 2 * tables + 1024) as u64
+        let lists = 4 * (self.positions + self.vocab.div_ceil(32) + LIST_WORDS);
+        (4 * self.vocab + splits + 2 * tables + lists + 1024) as u64
     }
 }
 

@@ -7,10 +7,11 @@
 
 mod common;
 
-use common::{DEFAULT, Mode, load, load_with, small_options};
+use common::{DEFAULT, Mode, Sequence, Work, into_logits, load, load_with, small_options};
 use foundation::DType;
 use runtime::{
     backend::{LoadOptions, StepRunner},
+    batch::OutputKind,
     engine::EngineOptions,
 };
 use testkit::{
@@ -128,6 +129,34 @@ fn chunks_and_company_are_within_the_noise_of_the_reference() {
         }
         Some(beyond_noise(&golden, &rows))
     });
+}
+
+#[test]
+fn more_sequences_than_the_largest_graph_decode_together() {
+    const CROWD: usize = 600;
+    let golden = golden("mistral");
+    let tokens = &golden.input_ids[..3];
+    let options = LoadOptions {
+        max_sequence_tokens: Some(64),
+        max_step_sequences: CROWD,
+        max_step_tokens: CROWD,
+        ..small_options()
+    };
+    let Some(mut harness) = load_with("mistral", DEFAULT, &options) else { return };
+    let mut sequences: Vec<Sequence> =
+        (0..CROWD).map(|slot| harness.sequence(slot as u32, tokens.len())).collect();
+    let mut seen = Vec::new();
+    for position in 0..tokens.len() {
+        let work = sequences.iter_mut().map(|sequence| Work {
+            sequence,
+            tokens: &tokens[position..position + 1],
+            outputs: vec![(0, OutputKind::Logits)],
+        });
+        let rows = harness.step(work.collect());
+        seen.extend(rows.into_iter().map(|row| (position, into_logits(row))));
+    }
+    assert_eq!(seen.len(), CROWD * tokens.len());
+    assert_eq!(beyond_noise(&golden, &seen), [""; 0]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::{
 /// Steps that may be queued and not yet waited for.
 const IN_FLIGHT: usize = 2;
 /// Words that the lists of one row's sampling may take beside a bitmask: biases, forbidden tokens.
-const LIST_WORDS: usize = 8192;
+pub(crate) const LIST_WORDS: usize = 8192;
 
 /// What a runner is made of.
 #[derive(Debug)]
@@ -87,10 +87,14 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
     let output_rows = output_rows(sequences);
     let widths = Widths::of(&lowered.layers, semantic.hidden_size, semantic.vocab_size);
     let heights = Heights { rows: options.max_step_tokens, outputs: output_rows };
-    // Mixed steps make plans of their own, for fewer sequences than the largest bucket's.
-    let scratch =
-        attention_decode::Scratch::new(&stream, buckets.iter().flat_map(|bucket| &bucket.plans))?;
-    let words = block_words(shape, &buckets, &options, &plan, &semantic);
+    let mixed = match invariant {
+        true => Vec::new(),
+        false => mixed_plans(&lowered, sequences.min(options.max_step_tokens), max_blocks, &gpu)?,
+    };
+    let plans = || buckets.iter().flat_map(|bucket| &bucket.plans).chain(&mixed);
+    let scratch = attention_decode::Scratch::new(&stream, plans())?;
+    let items = plans().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
+    let words = block_words(shape, &buckets, items, &options, &plan, &semantic);
     let regimes = Regimes::new(semantic.regime_thresholds(), &lowered.ropes);
     let outputs = options.max_step_tokens.max(sequences);
     let staging = (0..spec.max_in_flight)
@@ -194,6 +198,21 @@ fn bucket(
     })
 }
 
+/// The plans of decoding that mixed steps make as they come, for every number of sequences: one may be beyond the largest bucket,
+/// and what the most of them takes is not always the most.
+fn mixed_plans(
+    lowered: &Lowered,
+    most: usize,
+    max_blocks: usize,
+    gpu: &Gpu,
+) -> Result<Vec<attention_decode::Plan>, ExecuteError> {
+    let problems = lowered.attentions.iter().flat_map(|kind| {
+        (1..=most).map(move |sequences| kind.decode(sequences, max_blocks, false, false))
+    });
+    let plans = problems.map(|problem| attention_decode::Plan::new(&problem, gpu.limits()));
+    Ok(plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?)
+}
+
 fn cache_layers(
     kv: &KvArena,
     lowered: &Lowered,
@@ -211,10 +230,12 @@ fn cache_layers(
     Ok(layers.map(layer).collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Words of the largest step block: the fixed part of the largest mixed step or bucket, and every list at its longest.
+/// Words of the largest step block: the fixed part of the largest mixed step or bucket, and every list at its longest. A kind of
+/// attention's list of work takes up to `items`.
 fn block_words(
     shape: Shape,
     buckets: &[Bucket],
+    items: usize,
     options: &LoadOptions,
     plan: &MemoryPlan,
     semantic: &DecoderSemantic,
@@ -223,9 +244,7 @@ fn block_words(
     let mixed = Layout::new(shape, Room { rows, sequences, outputs: rows }).pool;
     let fixed = buckets.iter().map(|bucket| bucket.layout.pool).max().unwrap_or(0).max(mixed);
     let tables = shape.groups * sequences * plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
-    let items =
-        buckets.iter().flat_map(|bucket| &bucket.plans).map(|plan| plan.items() * ITEM_WORDS);
-    let items = shape.kinds * items.max().unwrap_or(0);
+    let items = shape.kinds * items;
     // Tiles: at most one for each row, head and kind, and once more for the last layer's picked rows; given embeddings: a row each.
     let tiles = (shape.kinds + 1) * (rows * 64 + 4096) + rows;
     let lists = sequences * (semantic.vocab_size.div_ceil(32) + LIST_WORDS);
