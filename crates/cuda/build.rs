@@ -1,7 +1,7 @@
 //! Compiles every `.cu` under `src/ops` to one compressed fatbin, with machine code for every GPU that is served.
 //!
 //! nvcc is looked for in `$NVCC`, `.cuda/` at the root of the repository (`tools/cuda/install-nvcc.sh` fills it),
-//! `$CUDA_HOME` and `$PATH`. Without one the crate still builds, its images are empty and it says so at run time;
+//! `$CUDA_HOME` and `$PATH`; older than release 13 it is none. Without one the crate still builds, its images are empty and it says so at run time;
 //! `REQUIRE_KERNELS=1` makes that an error. `CUDA_ARCHS=90a` narrows the list while developing.
 //! Results are cached by content: a kernel is compiled again when its source, a header, the flags or nvcc change.
 
@@ -17,6 +17,8 @@ use std::{
 
 /// Compute capabilities with machine code of their own, as nvcc writes them.
 const ARCHS: &str = "80,89,90a,100a,120a";
+/// The oldest major release that knows all of them and the flags below; the driver that runs the program must speak it.
+const OLDEST_NVCC: u32 = 13;
 const FLAGS: [&str; 6] = [
     "-std=c++17",
     "-O3",
@@ -34,9 +36,11 @@ fn main() {
     println!("cargo:rerun-if-changed=../../.cuda/nvidia/cu13/bin/nvcc");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let sources = sources(Path::new("src/ops"));
+    check_names(&sources);
     match find_nvcc() {
         Some(nvcc) => {
-            let archs = env::var("CUDA_ARCHS").unwrap_or_else(|_| ARCHS.to_owned());
+            let archs = env::var("CUDA_ARCHS").ok().filter(|archs| !archs.is_empty());
+            let archs = archs.unwrap_or_else(|| ARCHS.to_owned());
             Compiler::new(nvcc, &archs, &out).compile_all(sources, &out);
             println!("cargo:rustc-env=KERNEL_ARCHS={archs}");
         }
@@ -71,6 +75,15 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Two sources of one name, in different folders, would leave one fatbin.
+fn check_names(sources: &[PathBuf]) {
+    let mut names: Vec<String> = sources.iter().map(|source| image_name(source)).collect();
+    names.sort();
+    for pair in names.windows(2) {
+        assert!(pair[0] != pair[1], "two sources below src/ops would both become {}", pair[0]);
+    }
+}
+
 /// The text of `source` and of every header of ours that it includes, directly or not.
 fn with_headers(source: &Path, seen: &mut Vec<PathBuf>, text: &mut String) -> Result<(), String> {
     if seen.iter().any(|known| known == source) {
@@ -95,16 +108,44 @@ fn image_name(source: &Path) -> String {
     format!("{}.fatbin", source.file_stem().expect("a .cu file has a name").to_string_lossy())
 }
 
+/// The first compiler of a release that will do. One that `$NVCC` names must do; others are passed over with a warning, so that an
+/// old toolkit somewhere on the path does not keep the workspace from building.
 fn find_nvcc() -> Option<PathBuf> {
-    let root = Path::new("../..");
-    let local = root.join(".cuda/nvidia/cu13/bin/nvcc");
-    let named = env::var_os("NVCC").map(PathBuf::from);
+    if let Some(named) = env::var_os("NVCC").filter(|named| !named.is_empty()) {
+        let named = PathBuf::from(named);
+        let unfit = unfit(&named);
+        assert!(unfit.is_none(), "the variable NVCC: {}", unfit.unwrap_or_default());
+        return named.canonicalize().ok();
+    }
+    let local = Path::new("../../.cuda/nvidia/cu13/bin/nvcc").to_owned();
     let home = env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/nvcc"));
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();
-    let found =
-        named.into_iter().chain([local]).chain(home).chain(path).find(|nvcc| nvcc.is_file());
-    found.and_then(|nvcc| nvcc.canonicalize().ok())
+    let found = [local].into_iter().chain(home).chain(path).filter(|nvcc| nvcc.is_file());
+    let fit = |nvcc: &PathBuf| match unfit(nvcc) {
+        None => true,
+        Some(why) => {
+            println!("cargo:warning={why}; tools/cuda/install-nvcc.sh installs one that does");
+            false
+        }
+    };
+    found.into_iter().find(fit).and_then(|nvcc| nvcc.canonicalize().ok())
+}
+
+/// Why this compiler will not do, if it will not.
+fn unfit(nvcc: &Path) -> Option<String> {
+    let shown = nvcc.display();
+    let output = match Command::new(nvcc).arg("--version").output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Err(error) => return Some(format!("{shown} does not run: {error}")),
+    };
+    let release = output.split("release ").nth(1).and_then(|rest| rest.split(',').next());
+    let Some(release) = release else {
+        return Some(format!("{shown} does not say which release it is"));
+    };
+    let major = release.split('.').next().and_then(|major| major.trim().parse::<u32>().ok());
+    let fits = major.is_some_and(|major| major >= OLDEST_NVCC);
+    (!fits).then(|| format!("{shown} is release {release}, and {OLDEST_NVCC}.0 or newer is needed"))
 }
 
 struct Compiler {

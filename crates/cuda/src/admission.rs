@@ -8,7 +8,10 @@ use models::{
 };
 use runtime::backend::MissingCapability;
 
-use crate::weights::GATE_UP_GROUP;
+use crate::{
+    ops::{rows::LONGEST_ROW, sample::MOST_TOKENS},
+    weights::GATE_UP_GROUP,
+};
 
 /// Widest head that the attention kernels hold.
 pub const MAX_HEAD_DIM: usize = 256;
@@ -27,6 +30,7 @@ pub fn missing_capabilities(contract: &DecoderExecutionContract) -> Vec<MissingC
         .iter()
         .filter_map(missing_format)
         .chain(missing_width(semantic))
+        .chain(missing_vocabulary(semantic))
         .chain(layers)
     {
         // Layers are mostly alike: what all of them lack is told of the first.
@@ -53,11 +57,22 @@ fn missing_format(binding: &WeightBinding) -> Option<MissingCapability> {
 
 fn missing_width(semantic: &DecoderSemantic) -> Option<MissingCapability> {
     let hidden = semantic.hidden_size;
-    (hidden == 0 || !hidden.is_multiple_of(VECTOR)).then(|| MissingCapability {
+    let fits = (1..=LONGEST_ROW).contains(&hidden) && hidden.is_multiple_of(VECTOR);
+    (!fits).then(|| MissingCapability {
         operation: "projection".to_owned(),
         storage: "bf16".to_owned(),
         geometry: format!("hidden {hidden}"),
-        requirement: format!("a width that is a multiple of {VECTOR}"),
+        requirement: format!("a width that is a multiple of {VECTOR}, up to {LONGEST_ROW}"),
+    })
+}
+
+fn missing_vocabulary(semantic: &DecoderSemantic) -> Option<MissingCapability> {
+    let vocab = semantic.vocab_size;
+    (vocab > MOST_TOKENS).then(|| MissingCapability {
+        operation: "sampling".to_owned(),
+        storage: "f32".to_owned(),
+        geometry: format!("vocabulary {vocab}"),
+        requirement: format!("at most {MOST_TOKENS} tokens"),
     })
 }
 
@@ -130,6 +145,7 @@ mod tests {
     fn all_that_is_lacking_is_told_once() {
         let mut contract = contract("llama");
         contract.semantic.hidden_size = 130;
+        contract.semantic.vocab_size = 5 << 20;
         for layer in &mut contract.semantic.layers {
             let Mixer::Attention(attention) = &mut layer.mixer;
             attention.head_dim = 264;
@@ -142,11 +158,23 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "no projection for bf16 (hidden 130): a width that is a multiple of 8",
+                "no projection for bf16 (hidden 130): a width that is a multiple of 8, up to 16384",
+                "no sampling for f32 (vocabulary 5242880): at most 4194304 tokens",
                 "no attention of layer 0 for bf16 (heads 4, kv heads 2, head width 264, rotary width 0): \
                  a head width that is a multiple of 8, up to 256",
                 "no feed-forward of layer 0 for bf16 (intermediate 100): a width that is a multiple of 8",
             ]
         );
+    }
+
+    #[test]
+    fn what_one_launch_cannot_hold_is_lacking_before_a_weight_is_read() {
+        let mut contract = contract("llama");
+        contract.semantic.hidden_size = LONGEST_ROW + 8;
+        contract.semantic.vocab_size = MOST_TOKENS + 1;
+        assert_eq!(missing_capabilities(&contract).len(), 2);
+        contract.semantic.hidden_size = LONGEST_ROW;
+        contract.semantic.vocab_size = MOST_TOKENS;
+        assert_eq!(missing_capabilities(&contract), []);
     }
 }

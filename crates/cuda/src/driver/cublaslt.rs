@@ -6,7 +6,7 @@
 use std::{
     ffi::{c_int, c_void},
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     ptr,
 };
 
@@ -203,12 +203,11 @@ fn known_major(version: usize) -> Result<(), Why> {
     }
 }
 
-/// An error with what lies beneath it: the loader's own words are there.
-fn whole(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
+/// Why the loader did not open `place`: its own words, which lie beneath the error, and `place` not twice.
+fn refusal(place: &Path, error: &dyn std::error::Error) -> String {
+    let words = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    let again = format!("{}: ", place.display());
+    words.strip_prefix(&again).unwrap_or(&words).to_owned()
 }
 
 /// The opened library. It stays open as long as the process lives: closing its handle waits for the whole device, which breaks
@@ -236,7 +235,9 @@ impl Cublaslt {
                     Ok(opened) => return Ok(opened),
                     Err(why) => tried.push(format!("{}: {why}", place.display())),
                 },
-                Err(error) => tried.push(format!("{}: {}", place.display(), whole(&error))),
+                Err(error) => {
+                    tried.push(format!("{}: {}", place.display(), refusal(&place, &error)));
+                }
             }
         }
         Err(Why::Missing { tried })
@@ -492,7 +493,9 @@ mod tests {
             Ok(_) => {}
             Err(Why::Missing { tried }) => {
                 assert_eq!(tried.len(), 4, "{tried:?}");
-                assert!(tried[2].contains(folder.path().to_str().unwrap()), "{tried:?}");
+                let place = folder.path().join(NAMES[0]).display().to_string();
+                assert!(tried[2].starts_with(&format!("{place}: ")), "{tried:?}");
+                assert_eq!(tried[2].matches(&place).count(), 1, "{tried:?}");
             }
             Err(other) => panic!("{other}"),
         }

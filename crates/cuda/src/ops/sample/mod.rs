@@ -14,7 +14,7 @@ pub mod plan;
 
 pub use layout::{Answer, Bias, CountReset, MOST_TOP, SampleRow};
 pub use pack::{Packed, Resets, Stages, pack, pack_resets};
-pub use plan::{Plan, Problem, traffic};
+pub use plan::{MOST_TOKENS, Plan, Problem, traffic};
 
 use layout::{CountResetParams, SampleParams};
 

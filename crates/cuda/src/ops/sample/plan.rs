@@ -12,8 +12,8 @@ const TILE: usize = 2048;
 const MOST_CHUNKS: usize = 64;
 /// Blocks of the first pass that one multiprocessor holds.
 const BLOCKS_PER_SM: usize = 2;
-/// The sums of 2^22 tokens of full weight stay below 2^63.
-const MOST_TOKENS: usize = 1 << 22;
+/// Most logits of a row: the sums of 2^22 tokens of full weight stay below 2^63.
+pub const MOST_TOKENS: usize = 1 << 22;
 /// Most blocks along the second axis of a grid.
 const MOST_ROWS: usize = 65535;
 
