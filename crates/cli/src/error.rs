@@ -8,7 +8,7 @@ use std::{
 };
 
 use server::settings::{OptionSpec, SettingsError};
-use tokenmill::hub;
+use tokenmill::{LoadError, hub};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Error::Hinted { hint, .. } => hint,
-            Error::Library(tokenmill::Error::Load { path, .. }) => return load_hint(path),
+            Error::Library(tokenmill::Error::Load { path, source }) => {
+                return load_hint(path, source);
+            }
             Error::Library(tokenmill::Error::NotFound(_)) => {
                 "`tokenmill list` shows the models that are here, `tokenmill pull ORG/NAME` brings one"
             }
@@ -182,20 +184,29 @@ impl Error {
     }
 }
 
-/// For a checkpoint that could not be loaded.
-fn load_hint(path: &Path) -> Option<String> {
+/// For a checkpoint that could not be loaded. What does not fit, or is no option, says itself what to do.
+fn load_hint(path: &Path, source: &LoadError) -> Option<String> {
     let shown = path.display();
-    let files: Vec<_> = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
-    let has = |extension: &str| {
-        files.iter().any(|file| file.extension().is_some_and(|end| end == extension))
+    let is_weights = |entry: &fs::DirEntry| {
+        entry.path().extension().is_some_and(|extension| extension == "safetensors")
     };
-    if path.join("config.json").is_file() && !has("safetensors") {
-        return Some(format!(
-            "there are no weights; `tokenmill synth {shown} DIRECTORY` makes some up, and `tokenmill bench latency \
-             --synthetic {shown}` measures without any"
-        ));
+    let has_weights = fs::read_dir(path).ok()?.flatten().any(|entry| is_weights(&entry));
+    let flag = if has_weights { "" } else { " --synthetic" };
+    match source {
+        LoadError::Checkpoint(text) if !has_weights && text.contains("has no weights") => {
+            Some(format!(
+                "`tokenmill synth {shown} DIRECTORY` makes weights up, and `tokenmill bench latency --synthetic {shown}` \
+                 measures without any"
+            ))
+        }
+        LoadError::Checkpoint(_) => Some(format!(
+            "`tokenmill inspect {shown}{flag}` shows everything that stands in the way"
+        )),
+        LoadError::MissingCapability(_) => Some(format!(
+            "`tokenmill inspect {shown}{flag}` shows which backend can run it, and --device names one"
+        )),
+        _ => None,
     }
-    Some(format!("`tokenmill inspect {shown}` shows everything that stands in the way"))
 }
 
 /// `line` without the beginning that `text` ended with: a path that both name.
@@ -241,6 +252,23 @@ mod tests {
     fn what_the_text_ended_with_is_not_said_again() {
         assert_eq!(not_said("loading fixtures", "fixtures: no config.json"), "no config.json");
         assert_eq!(not_said("loading fixtures", "other: no config.json"), "other: no config.json");
+    }
+
+    #[test]
+    fn a_hint_is_given_where_the_error_says_not_itself_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let hint = |source| {
+            let path = dir.path().to_owned();
+            Error::Library(tokenmill::Error::Load { path, source }).hint().unwrap_or_default()
+        };
+        let broken = |text: &str| LoadError::Checkpoint(text.to_owned());
+        assert!(hint(broken("has no weights: neither a nor b")).contains("tokenmill synth"));
+        assert!(hint(broken("vocab_size: is 0")).contains("--synthetic` shows everything"));
+        fs::write(dir.path().join("model.safetensors"), "").unwrap();
+        assert!(hint(broken("vocab_size: is 0")).contains("` shows everything"));
+        assert!(!hint(broken("vocab_size: is 0")).contains("--synthetic"));
+        assert_eq!(hint(LoadError::Option("x is 0".to_owned())), "");
+        assert!(hint(LoadError::MissingCapability(Vec::new())).contains("--device"));
     }
 
     #[test]

@@ -60,6 +60,9 @@ pub use models::prompt::DecodeStream;
 pub use options::{GenerateOptions, ModelOptions};
 pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;
-pub use runtime::{backend::DeviceInfo, progress::ProgressEvent};
+pub use runtime::{
+    backend::{DeviceInfo, LoadError},
+    progress::ProgressEvent,
+};
 pub use session::{Answer, Session, SessionOptions};
 pub use settings::{Origin, Provenance, Setting};
