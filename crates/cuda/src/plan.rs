@@ -23,6 +23,9 @@ pub const MEMORY_FRACTION: f32 = 0.9;
 /// Left free whatever was asked for: kernels' code, captured graphs and the driver's own tables come after the plan.
 const RESERVE: Bytes = Bytes::mib(384);
 
+/// Most blocks of a group: places of tokens are `i32` in a step.
+const MOST_BLOCKS: usize = i32::MAX as usize / BLOCK_SIZE;
+
 /// A device's memory as the driver tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
@@ -70,7 +73,18 @@ pub fn plan(
     let available = device.available(fraction);
     let memory = needs.plan(options, MemoryBudget { available, kv: available });
     let memory = memory.map_err(|error| with_device(error, device, fraction))?;
+    let memory = numbered(memory, &needs.kv_groups);
     Ok(DevicePlan { memory, layout, workspace, kv_format })
+}
+
+/// No more blocks than a step can number the tokens of.
+fn numbered(mut memory: MemoryPlan, groups: &[KvGroupNeeds]) -> MemoryPlan {
+    for (blocks, group) in memory.kv_blocks.iter_mut().zip(groups) {
+        let surplus = blocks.saturating_sub(MOST_BLOCKS);
+        *blocks -= surplus;
+        memory.kv.0 -= (surplus * BLOCK_SIZE) as u64 * group.bytes_per_token;
+    }
+    memory
 }
 
 /// What a decoder needs on any device.

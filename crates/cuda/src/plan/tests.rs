@@ -63,6 +63,18 @@ fn what_does_not_fit_is_refused_with_the_devices_numbers() {
 }
 
 #[test]
+fn a_cache_has_no_more_blocks_than_a_step_can_number() {
+    let manifest = ModelManifest::new("qwen3", fixture_directory("qwen3"));
+    let mut contract = Checkpoint::open(&manifest).unwrap().contract.unwrap();
+    contract.semantic.max_positions = 1 << 24;
+    let options = LoadOptions { max_step_sequences: 256, ..LoadOptions::default() };
+    let plan = plan(&manifest, &contract, &options, empty(Bytes(1 << 50))).unwrap();
+    assert_eq!(plan.memory.kv_blocks, [MOST_BLOCKS]);
+    let tokens = (MOST_BLOCKS * BLOCK_SIZE) as u64;
+    assert_eq!(plan.memory.kv, Bytes(tokens * plan.memory.kv_per_token.0));
+}
+
+#[test]
 fn another_type_of_cache_is_refused_by_name() {
     let options = LoadOptions { kv_dtype: Some(DType::F32), ..LoadOptions::default() };
     let text = planned("qwen3", &options, empty(Bytes::gib(1))).unwrap_err().to_string();
