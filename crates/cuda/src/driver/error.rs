@@ -121,7 +121,7 @@ const MEANINGS: &[Meaning] = &[
         46,
         "the GPU is not to be had: another process has it to itself, or its compute mode forbids all (nvidia-smi -q -d COMPUTE)",
     ),
-    trouble(101, "there is no GPU of that number"),
+    trouble(101, "there is no GPU of that number, or CUDA_VISIBLE_DEVICES names one twice"),
     trouble(
         216,
         "the GPU is in exclusive mode, and another process has it (nvidia-smi -q -d COMPUTE)",
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn every_bad_day_is_one_sentence() {
         let too_old = DriverError::DriverTooOld { found: 12080, needed: 13000 };
-        let hint = " (is CUDA_VISIBLE_DEVICES empty?)";
+        let hint = " (does CUDA_VISIBLE_DEVICES name one?)";
         let full = DriverError::OutOfMemory { wanted: Bytes::gib(16), free: Bytes::mib(512) };
         for (error, sentence) in [
             (DriverError::NoDriver, "no NVIDIA driver: libcuda.so.1 is not on this machine"),
@@ -230,7 +230,7 @@ mod tests {
             ),
             (
                 DriverError::NoDevice { hint },
-                "no NVIDIA GPU is visible (is CUDA_VISIBLE_DEVICES empty?)",
+                "no NVIDIA GPU is visible (does CUDA_VISIBLE_DEVICES name one?)",
             ),
             (full, "out of GPU memory: 16.0 GiB wanted, 512.0 MiB free"),
             (

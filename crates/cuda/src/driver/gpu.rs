@@ -177,7 +177,7 @@ fn initialise() -> Result<(), DriverError> {
 fn with_hint(error: DriverError) -> DriverError {
     match error {
         DriverError::NoDevice { .. } => {
-            DriverError::NoDevice { hint: " (is CUDA_VISIBLE_DEVICES empty?)" }
+            DriverError::NoDevice { hint: " (does CUDA_VISIBLE_DEVICES name one?)" }
         }
         error => error,
     }
