@@ -187,7 +187,9 @@ struct Params {
     stage_bytes: u32,
     trigger_lead: u32,
     h_offset: u32,
-    padding: [u32; 9],
+    burst: u32,
+    pace: u32,
+    padding: [u32; 7],
 }
 const _: () = assert!(size_of::<Params>() == 512);
 
@@ -325,6 +327,8 @@ fn params(plan: &Plan, args: Args<'_>) -> Result<Params, DriverError> {
         stages: plan.stages,
         boxes_3d: u32::from(plan.boxes_3d()),
         h_offset: plan.h_offset,
+        burst: plan.burst,
+        pace: plan.pace,
         x_rows: plan.x_rows(),
         x_pitch: plan.x_pitch(),
         stage_bytes: plan.stage_bytes(),

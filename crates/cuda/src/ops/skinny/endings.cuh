@@ -44,6 +44,8 @@ struct alignas(64) SkinnyParams {
     uint32_t stage_bytes;     // of W and x, a multiple of 1024
     uint32_t trigger_lead;    // rounds before the last one at which the next kernel may start; SKINNY_AT_ONCE: at the start
     uint32_t h_offset;        // where the residual ending keeps h [m, rows], bytes from the aligned start
+    uint32_t burst;           // rounds of W that are asked for at once before the previous kernel has ended
+    uint32_t pace;            // clocks between two of the others that are asked for then
 };
 static_assert(sizeof(SkinnyParams) == 512, "mirrored in skinny.rs");
 
@@ -124,28 +126,33 @@ __device__ __forceinline__ void keep_sums(uint32_t sums, const Units& u, const f
     }
 }
 
-// Four floats at `address`, or zeros; no branch, so that several are on their way at once. With CLUSTER, of the block of `rank`.
+// The same place in the shared memory of the cluster's block of `rank`.
+__device__ __forceinline__ uint32_t in_cluster(uint32_t address, uint32_t rank) {
+#if TM_HOPPER
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(address), "r"(rank));
+#endif
+    return address;
+}
+
+// Four floats at `address`, with CLUSTER one of `in_cluster`, or zeros; no branch, so that several are on their way at once.
 template <bool CLUSTER>
-__device__ __forceinline__ void shared_floats_if(float (&v)[4], uint32_t address, uint32_t rank, bool there) {
+__device__ __forceinline__ void shared_floats_if(float (&v)[4], uint32_t address, bool there) {
+#define TM_FLOATS_IF(space)                                                                                                       \
+    asm volatile(                                                                                                             \
+        "{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"                                                                         \
+        " mov.f32 %0, 0f00000000;\n mov.f32 %1, 0f00000000;\n mov.f32 %2, 0f00000000;\n mov.f32 %3, 0f00000000;\n"            \
+        " @p ld." space ".v4.f32 {%0, %1, %2, %3}, [%4];\n}"                                                                  \
+        : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])                                                                  \
+        : "r"(address), "r"(uint32_t(there))                                                                                  \
+        : "memory")
 #if TM_HOPPER
     if constexpr (CLUSTER) {
-        asm volatile(
-            "{\n .reg .pred p;\n .reg .u32 a;\n setp.ne.u32 p, %6, 0;\n"
-            " mov.f32 %0, 0f00000000;\n mov.f32 %1, 0f00000000;\n mov.f32 %2, 0f00000000;\n mov.f32 %3, 0f00000000;\n"
-            " @p mapa.shared::cluster.u32 a, %4, %5;\n @p ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a];\n}"
-            : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])
-            : "r"(address), "r"(rank), "r"(uint32_t(there))
-            : "memory");
+        TM_FLOATS_IF("shared::cluster");
         return;
     }
 #endif
-    asm volatile(
-        "{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
-        " mov.f32 %0, 0f00000000;\n mov.f32 %1, 0f00000000;\n mov.f32 %2, 0f00000000;\n mov.f32 %3, 0f00000000;\n"
-        " @p ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])
-        : "r"(address), "r"(uint32_t(there))
-        : "memory");
+    TM_FLOATS_IF("shared");
+#undef TM_FLOATS_IF
 }
 
 // --- the endings ---
@@ -169,48 +176,72 @@ struct Finish {
     uint32_t warp, warps, lane;
 };
 
-// Adds AT_ONCE sources' partial sums, those that are there, in their order; all are on their way at once.
-template <int NB, bool CLUSTER, int AT_ONCE>
-__device__ __forceinline__ void add_sources(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
-    uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4, step = NB * f.pitch * 4;
-    uint32_t sources = CLUSTER ? f.split * f.k_groups : f.k_groups, rank = 0, k_group = 0;
-#pragma unroll 1
-    for (uint32_t first = 0; first < sources; first += AT_ONCE) {
-        float values[AT_ONCE][4];
+// Tokens that a thread finishes at once: as many as there are for each thread. What it does for one are few instructions that wait
+// for one another; another token's fill the time.
+template <int NB>
+constexpr int AT_ONCE = NB == 64 ? 2 : 1;
+
+// Tokens of one thread. Those that are not there are the last one again, to be read but not stored.
+template <int AT>
+struct Tokens {
+    uint32_t first, step, count;  // of all
+    __device__ __forceinline__ bool there(int i) const { return first + i * step < count; }
+    __device__ __forceinline__ uint32_t operator[](int i) const { return min(first + i * step, count - 1); }
+};
+
+// Adds all sources' partial sums at some places, in their order: the blocks of the cluster, and of each its units that share K.
+// Several are on their way at once; a single one is read without asking whether it is there, for where many tokens are finished
+// the instructions count.
+template <int NB, bool CLUSTER, int AT>
+__device__ __forceinline__ void add_sources(const Finish& f, const uint32_t (&at)[AT], float (&sum)[AT][4]) {
+    constexpr int SOURCES = CLUSTER || NB == 8 ? 4 : AT == 1 ? 2 : 1;
+    uint32_t step = NB * f.pitch * 4, sources = CLUSTER ? f.split * f.k_groups : f.k_groups, rank = 0, k_group = 0;
+    if (!CLUSTER && NB > 8 && sources == 1) {
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i) {
-            shared_floats_if<CLUSTER>(values[i], at + k_group * step, rank, first + i < sources);
+        for (int t = 0; t < AT; ++t) shared_floats_if<CLUSTER>(sum[t], f.sums + at[t], true);
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t first = 0; first < sources; first += SOURCES) {
+        float values[SOURCES][AT][4];
+#pragma unroll
+        for (int i = 0; i < SOURCES; ++i) {
+            uint32_t from = f.sums + k_group * step;
+            if (CLUSTER) from = in_cluster(from, min(rank, f.split - 1));
+#pragma unroll
+            for (int t = 0; t < AT; ++t) shared_floats_if<CLUSTER>(values[i][t], from + at[t], first + i < sources);
             bool wraps = ++k_group == f.k_groups;
             if (CLUSTER) k_group = wraps ? 0 : k_group, rank += wraps;
         }
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i)
+        for (int i = 0; i < SOURCES; ++i)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) sum[e] += values[i][e];
+            for (int t = 0; t < AT; ++t)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) sum[t][e] += values[i][t][e];
     }
 }
 
-// The products at rows row .. row + 4 of this block and a token. Where many tokens are finished the instructions count: one
-// source is read without asking whether it is there.
-template <int NB, bool CLUSTER>
-__device__ __forceinline__ void gathered(const Finish& f, uint32_t row, uint32_t token, float (&sum)[4]) {
-    if (!CLUSTER && f.k_groups == 1) {
-        uint32_t at = f.sums + (token * f.pitch + f.tile_row + row) * 4;
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
-                     : "r"(at)
-                     : "memory");
-    } else {
+// The products at rows row .. row + 4 of this block, for some tokens: all sources' partial sums in their order.
+template <int NB, bool CLUSTER, int AT>
+__device__ __forceinline__ void gathered(const Finish& f, uint32_t row, const Tokens<AT>& tokens, float (&sum)[AT][4]) {
+    uint32_t at[AT];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] = 0.f;
-        add_sources<NB, CLUSTER, CLUSTER || NB == 8 ? 4 : 2>(f, row, token, sum);
+    for (int t = 0; t < AT; ++t) {
+        at[t] = (tokens[t] * f.pitch + f.tile_row + row) * 4;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[t][e] = 0.f;
     }
-    float scale = f.row_scale[token];
+    add_sources<NB, CLUSTER, AT>(f, at, sum);
     float4 bias = *reinterpret_cast<const float4*>(f.bias + row);
-    sum[0] = sum[0] * scale + bias.x;
-    sum[1] = sum[1] * scale + bias.y;
-    sum[2] = sum[2] * scale + bias.z;
-    sum[3] = sum[3] * scale + bias.w;
+#pragma unroll
+    for (int t = 0; t < AT; ++t) {
+        float scale = f.row_scale[tokens[t]];
+        sum[t][0] = sum[t][0] * scale + bias.x;
+        sum[t][1] = sum[t][1] * scale + bias.y;
+        sum[t][2] = sum[t][2] * scale + bias.z;
+        sum[t][3] = sum[t][3] * scale + bias.w;
+    }
 }
 
 // Four values to `to`, or the first `count` of them; `whole` tells that rows are aligned for all four at once.
@@ -234,19 +265,20 @@ __device__ __forceinline__ void store_four(float* to, const float (&v)[4], uint3
         if (e < count) to[e] = v[e];
 }
 
-// Calls each(token, first of four columns) for all m x width, then token_done(token, lanes) when all columns of a token have been:
-// they lie in `lanes` neighbouring lanes of one warp, all of which call.
-template <typename Each, typename Done>
-__device__ __forceinline__ void by_token(const Finish& f, uint32_t m, uint32_t width, Each each, Done token_done) {
-    uint32_t lanes = width > 64 ? 32 : width > 32 ? 16 : width > 16 ? 8 : width > 8 ? 4 : 2, tokens = 32 / lanes;
+// Calls each(tokens, first of four columns) until all m x width have been seen, and done(tokens, lanes) when all columns of those
+// tokens have: they lie in `lanes` neighbouring lanes of one warp, all of which call.
+template <int AT, typename Each, typename Done>
+__device__ __forceinline__ void by_token(const Finish& f, uint32_t m, uint32_t width, Each each, Done done) {
+    uint32_t bits = width > 64 ? 5 : width > 32 ? 4 : width > 16 ? 3 : width > 8 ? 2 : 1, lanes = 1 << bits;
+    uint32_t side_by_side = 32 >> bits, mine = f.lane >> bits, start = (f.lane & (lanes - 1)) * 4;
+    Tokens<AT> tokens{0, f.warps * side_by_side, m};
 #pragma unroll 1
-    for (uint32_t first = f.warp * tokens; first < m; first += f.warps * tokens) {
-        uint32_t token = first + f.lane / lanes;
+    for (uint32_t first = f.warp * side_by_side; first < m; first += AT * tokens.step) {
+        tokens.first = first + mine;
 #pragma unroll 1
-        for (uint32_t column = f.lane % lanes * 4; column < width; column += lanes * 4)
-            if (token < m) each(token, column);
+        for (uint32_t column = start; column < width; column += lanes * 4) each(tokens, column);
         __syncwarp();
-        token_done(token, lanes);
+        done(tokens, lanes);
     }
 }
 
@@ -262,87 +294,119 @@ __device__ __forceinline__ float activated(float gate, uint32_t activation) {
 // y = acc * row_scale + bias
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_plain(const SkinnyParams& p, const Finish& f) {
+    constexpr int AT = AT_ONCE<NB>;
     bool whole = ((p.n | p.out_stride) & 3) == 0;
-    auto each = [&](uint32_t token, uint32_t row) {
+    auto each = [&](const Tokens<AT>& tokens, uint32_t row) {
         uint32_t column = f.first_row + row;
         if (column >= p.n) return;
-        float value[4];
-        gathered<NB, CLUSTER>(f, row, token, value);
-        store_four(reinterpret_cast<bf16*>(p.out) + token * p.out_stride + column, value, p.n - column, whole);
+        float value[AT][4];
+        gathered<NB, CLUSTER>(f, row, tokens, value);
+        bf16* to = reinterpret_cast<bf16*>(p.out) + column;
+#pragma unroll
+        for (int t = 0; t < AT; ++t)
+            if (tokens.there(t)) store_four(to + tokens[t] * p.out_stride, value[t], p.n - column, whole);
     };
-    by_token(f, p.m, f.rows, each, [](uint32_t, uint32_t) {});
+    by_token<AT>(f, p.m, f.rows, each, [](const Tokens<AT>&, uint32_t) {});
 }
 
 // out = act(gate) * up
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_gate_up(const SkinnyParams& p, const Finish& f) {
-    auto each = [&](uint32_t token, uint32_t column) {
+    constexpr int AT = AT_ONCE<NB>;
+    auto each = [&](const Tokens<AT>& tokens, uint32_t column) {
         uint32_t row = (column >> 3) * 16 + (column & 7);
         if (f.first_row + row >= p.n) return;
-        float gate[4], up[4];
-        gathered<NB, CLUSTER>(f, row, token, gate);
-        gathered<NB, CLUSTER>(f, row + 8, token, up);
+        float gate[AT][4], up[AT][4];
+        gathered<NB, CLUSTER>(f, row, tokens, gate);
+        gathered<NB, CLUSTER>(f, row + 8, tokens, up);
+        bf16* to = reinterpret_cast<bf16*>(p.out) + f.first_row / 2 + column;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) gate[e] = activated(gate[e], p.activation) * up[e];
-        store_four(reinterpret_cast<bf16*>(p.out) + token * p.out_stride + f.first_row / 2 + column, gate, 4, true);
+        for (int t = 0; t < AT; ++t) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) gate[t][e] = activated(gate[t][e], p.activation) * up[t][e];
+            if (tokens.there(t)) store_four(to + tokens[t] * p.out_stride, gate[t], 4, true);
+        }
     };
-    by_token(f, p.m, f.rows / 2, each, [](uint32_t, uint32_t) {});
+    by_token<AT>(f, p.m, f.rows / 2, each, [](const Tokens<AT>&, uint32_t) {});
 }
 
 // h += residual_scale * (acc + bias); x_next = h * gain; the squares' sum
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_residual(const SkinnyParams& p, const Finish& f) {
-    float squares = 0.f;
-    auto each = [&](uint32_t token, uint32_t row) {
+    constexpr int AT = AT_ONCE<NB>;
+    float squares[AT] = {};
+    auto each = [&](const Tokens<AT>& tokens, uint32_t row) {
         uint32_t column = f.first_row + row;
         if (column >= p.n) return;
-        float value[4], before[4], next[4];
-        shared_floats_if<false>(before, f.h + (token * f.rows + row) * 4, 0, true);
-        gathered<NB, CLUSTER>(f, row, token, value);
+        float value[AT][4], before[AT][4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            value[e] = before[e] + p.residual_scale * value[e];
-            next[e] = value[e] * f.gain[row + e];
-            squares += value[e] * value[e];
+        for (int t = 0; t < AT; ++t) shared_floats_if<false>(before[t], f.h + (tokens[t] * f.rows + row) * 4, true);
+        gathered<NB, CLUSTER>(f, row, tokens, value);
+        float4 gain = *reinterpret_cast<const float4*>(f.gain + row);
+#pragma unroll
+        for (int t = 0; t < AT; ++t) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                value[t][e] = before[t][e] + p.residual_scale * value[t][e];
+                squares[t] += value[t][e] * value[t][e];
+            }
+            if (!tokens.there(t)) continue;
+            store_four(reinterpret_cast<float*>(p.h) + tokens[t] * p.h_stride + column, value[t], 4, true);
+            float next[4] = {value[t][0] * gain.x, value[t][1] * gain.y, value[t][2] * gain.z, value[t][3] * gain.w};
+            if (p.x_next) store_four(reinterpret_cast<bf16*>(p.x_next) + tokens[t] * p.x_next_stride + column, next, 4, true);
         }
-        store_four(reinterpret_cast<float*>(p.h) + token * p.h_stride + column, value, 4, true);
-        if (p.x_next) store_four(reinterpret_cast<bf16*>(p.x_next) + token * p.x_next_stride + column, next, 4, true);
     };
-    by_token(f, p.m, f.rows, each, [&](uint32_t token, uint32_t lanes) {
+    by_token<AT>(f, p.m, f.rows, each, [&](const Tokens<AT>& tokens, uint32_t lanes) {
 #pragma unroll 1
-        for (uint32_t step = lanes / 2; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
-        if (p.partials_out && f.lane % lanes == 0 && token < p.m)
-            reinterpret_cast<float*>(p.partials_out)[uint64_t(token) * p.partials_out_stride + blockIdx.x] = squares;
-        squares = 0.f;
+        for (uint32_t step = lanes / 2; step > 0; step /= 2)
+#pragma unroll
+            for (int t = 0; t < AT; ++t) squares[t] += __shfl_xor_sync(0xffffffffu, squares[t], step);
+        bool leads = p.partials_out && (f.lane & (lanes - 1)) == 0;
+#pragma unroll
+        for (int t = 0; t < AT; ++t) {
+            if (leads && tokens.there(t))
+                reinterpret_cast<float*>(p.partials_out)[uint64_t(tokens[t]) * p.partials_out_stride + blockIdx.x] = squares[t];
+            squares[t] = 0.f;
+        }
     });
 }
 
 // logits = softcap(acc * row_scale * logit_scale), f32; the block's greatest of each token
 template <int NB, bool CLUSTER>
 __device__ __forceinline__ void finish_logits(const SkinnyParams& p, const Finish& f) {
+    constexpr int AT = AT_ONCE<NB>;
     bool whole = ((p.n | p.out_stride) & 3) == 0;
-    uint64_t best = 0;
-    auto each = [&](uint32_t token, uint32_t row) {
+    uint64_t best[AT] = {};
+    auto each = [&](const Tokens<AT>& tokens, uint32_t row) {
         uint32_t column = f.first_row + row;
         if (column >= p.n) return;
-        float value[4];
-        gathered<NB, CLUSTER>(f, row, token, value);
+        float value[AT][4];
+        gathered<NB, CLUSTER>(f, row, tokens, value);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            value[e] *= p.logit_scale;
-            if (p.softcap != 0.f) value[e] = p.softcap * tanhf(value[e] / p.softcap);
-            if (p.best && column + e < p.best_columns) best = max(best, argmax_key(value[e], column + e));
+        for (int t = 0; t < AT; ++t) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                float& logit = value[t][e];
+                logit *= p.logit_scale;
+                if (p.softcap != 0.f) logit = p.softcap * tanhf(logit / p.softcap);
+                if (p.best && column + e < p.best_columns) best[t] = max(best[t], argmax_key(logit, column + e));
+            }
+            float* to = reinterpret_cast<float*>(p.out) + tokens[t] * p.out_stride + column;
+            if (tokens.there(t)) store_four(to, value[t], p.n - column, whole);
         }
-        store_four(reinterpret_cast<float*>(p.out) + token * p.out_stride + column, value, p.n - column, whole);
     };
-    by_token(f, p.m, f.rows, each, [&](uint32_t token, uint32_t lanes) {
+    by_token<AT>(f, p.m, f.rows, each, [&](const Tokens<AT>& tokens, uint32_t lanes) {
         if (!p.best) return;
+#pragma unroll
+        for (int t = 0; t < AT; ++t) {
 #pragma unroll 1
-        for (uint32_t step = lanes / 2; step > 0; step /= 2)
-            best = max(best, static_cast<uint64_t>(__shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(best), step)));
-        if (f.lane % lanes == 0 && token < p.m)
-            reinterpret_cast<uint64_t*>(p.best)[uint64_t(token) * gridDim.x + blockIdx.x] = best;
-        best = 0;
+            for (uint32_t step = lanes / 2; step > 0; step /= 2)
+                best[t] = max(best[t], static_cast<uint64_t>(
+                                           __shfl_xor_sync(0xffffffffu, static_cast<unsigned long long>(best[t]), step)));
+            if ((f.lane & (lanes - 1)) == 0 && tokens.there(t))
+                reinterpret_cast<uint64_t*>(p.best)[uint64_t(tokens[t]) * gridDim.x + blockIdx.x] = best[t];
+            best[t] = 0;
+        }
     });
 }
 
@@ -387,33 +451,41 @@ __device__ __forceinline__ void ask_h(const SkinnyParams& p, uint32_t h, uint32_
 }
 
 // row_scale[token] = 1 / sqrt(mean of squares + eps), or 1. Eight lanes a token, so that a warp asks for the sums of four tokens
-// at once; their order is fixed.
+// at once, or of eight where there are many: what is waited for is one way to the second-level cache. A sum's order is fixed.
+template <int NB>
 __device__ __forceinline__ void scale_rows(const SkinnyParams& p, float* row_scale, uint32_t warp, uint32_t warps,
                                            uint32_t lane) {
+    constexpr int GROUPS = NB == 64 ? 2 : 1;
 #pragma unroll 1
-    for (uint32_t first = warp * 4; first < p.m; first += warps * 4) {
-        uint32_t token = first + lane / 8;
-        float scale = 1.f;
-        if (p.row_partials) {
-            const float* partials = reinterpret_cast<const float*>(p.row_partials) + uint64_t(token) * p.row_partials_stride;
-            uint32_t count = token < p.m ? p.row_partials_count : 0;
-            float sum = 0.f;
+    for (uint32_t first = warp * 4; first < p.m; first += GROUPS * warps * 4) {
+        uint32_t token = first + lane / 8, step = warps * 4;
+        float sum[GROUPS] = {};
+        uint32_t count = p.row_partials ? p.row_partials_count : 0;
 #pragma unroll 1
-            for (uint32_t at = 0; at < p.row_partials_count; at += 128) {
-                float values[16];
+        for (uint32_t at = 0; at < count; at += 128) {
+            float values[GROUPS][16];
+#pragma unroll
+            for (int g = 0; g < GROUPS; ++g) {
+                uint64_t row = uint64_t(token + g * step) * p.row_partials_stride;
+                const float* partials = reinterpret_cast<const float*>(p.row_partials) + row;
 #pragma unroll
                 for (int i = 0; i < 16; ++i) {
                     uint32_t index = at + i * 8 + lane % 8;
-                    values[i] = index < count ? __ldcg(partials + index) : 0.f;
+                    values[g][i] = index < count && token + g * step < p.m ? __ldcg(partials + index) : 0.f;
                 }
-#pragma unroll
-                for (int i = 0; i < 16; ++i) sum += values[i];
             }
 #pragma unroll
-            for (int step = 4; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-            scale = rsqrtf(sum * p.inverse_width + p.epsilon);
+            for (int g = 0; g < GROUPS; ++g)
+#pragma unroll
+                for (int i = 0; i < 16; ++i) sum[g] += values[g][i];
         }
-        if (lane % 8 == 0 && token < p.m) row_scale[token] = scale;
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+#pragma unroll
+            for (int lanes = 4; lanes > 0; lanes >>= 1) sum[g] += __shfl_xor_sync(0xffffffffu, sum[g], lanes);
+            float scale = p.row_partials ? rsqrtf(sum[g] * p.inverse_width + p.epsilon) : 1.f;
+            if (lane % 8 == 0 && token + g * step < p.m) row_scale[token + g * step] = scale;
+        }
     }
 }
 

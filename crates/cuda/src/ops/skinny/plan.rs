@@ -74,6 +74,10 @@ pub struct Plan {
     /// Dynamic shared memory of a block, in bytes.
     pub shared: u32,
     pub(super) h_offset: u32,
+    /// Stages of `W` that are asked for at once before the previous kernel has ended.
+    pub(super) burst: u32,
+    /// Clocks between two of the others that are asked for then.
+    pub(super) pace: u32,
 }
 
 /// The choices that a plan is derived from.
@@ -218,6 +222,7 @@ impl Plan {
         if stages == 0 || !enough || bytes > room {
             return None;
         }
+        let (burst, pace) = pace(slabs * tile_rows * 128, stages, rounds);
         Some(Plan {
             problem: *problem,
             family,
@@ -233,7 +238,22 @@ impl Plan {
             threads: 32 * (warps + u32::from(family != Family::Portable)),
             shared: 1024 + bytes + h,
             h_offset: bytes,
+            burst,
+            pace,
         })
+    }
+}
+
+/// How a block's first stages are asked for, of `bytes` of `W` each: so many at once, and the clocks between two of the others. What
+/// is asked for while the previous kernel still reads stands in its way: a product that is whole in shared memory asks about twice as
+/// fast as the memory delivers, which is early enough. Longer ones, whose time the memory bounds, ask for all that there is room for.
+fn pace(bytes: u32, stages: u32, rounds: u32) -> (u32, u32) {
+    const BURST: u32 = 48 * 1024;
+    const CLOCKS_A_KIB: u32 = 25;
+    if rounds > stages {
+        (stages, 0)
+    } else {
+        ((BURST / bytes).max(1), bytes / 1024 * CLOCKS_A_KIB)
     }
 }
 
@@ -267,7 +287,7 @@ fn width_of(rows: usize) -> u32 {
 type Measured = (usize, usize, u32, Family, u32, u32, u32, u32, u32);
 /// Columns, inner, width; family, tile rows, split, k groups, KiB of `W` in a stage, shared memory of a block.
 #[rustfmt::skip]
-const MEASURED: [Measured; 47] = [
+const MEASURED: [Measured; 48] = [
     (6144, 4096, 8, Family::Warp, 48, 1, 2, 32, WHOLE),
     (6144, 4096, 16, Family::Warp, 48, 1, 2, 32, WHOLE),
     (6144, 4096, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
@@ -286,8 +306,8 @@ const MEASURED: [Measured; 47] = [
     (151_936, 4096, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
     (151_936, 4096, 64, Family::Wgmma, 64, 1, 2, 16, ROOM),
     (4096, 1024, 8, Family::Warp, 32, 1, 4, 32, ROOM),
-    (4096, 1024, 16, Family::Wgmma, 128, 2, 1, 16, WHOLE),
-    (4096, 1024, 32, Family::Wgmma, 128, 2, 1, 16, WHOLE),
+    (4096, 1024, 16, Family::Wgmma, 64, 1, 2, 16, WHOLE),
+    (4096, 1024, 32, Family::Wgmma, 64, 1, 2, 16, WHOLE),
     (4096, 1024, 64, Family::Wgmma, 64, 1, 2, 16, WHOLE),
     (1024, 2048, 16, Family::Wgmma, 64, 4, 1, 16, WHOLE),
     (1024, 2048, 32, Family::Wgmma, 64, 4, 1, 16, WHOLE),
@@ -302,12 +322,13 @@ const MEASURED: [Measured; 47] = [
     (151_936, 1024, 32, Family::Wgmma, 192, 1, 1, 16, ROOM),
     (151_936, 1024, 64, Family::Wgmma, 192, 1, 1, 16, ROOM),
     (3072, 2048, 8, Family::Warp, 24, 1, 4, 32, WHOLE),
-    (3072, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
+    (3072, 2048, 32, Family::Wgmma, 64, 2, 2, 16, WHOLE),
     (3072, 2048, 64, Family::Wgmma, 64, 2, 2, 16, WHOLE),
     (2048, 2048, 8, Family::Warp, 16, 1, 8, 32, WHOLE),
     (2048, 2048, 32, Family::Warp, 16, 1, 8, 16, ROOM),
     (2048, 2048, 64, Family::Wgmma, 64, 4, 2, 16, WHOLE),
     (16384, 2048, 8, Family::Warp, 128, 1, 1, 32, WHOLE),
+    (16384, 2048, 16, Family::Wgmma, 128, 1, 1, 16, WHOLE),
     (16384, 2048, 32, Family::Wgmma, 64, 1, 2, 16, ROOM),
     (16384, 2048, 64, Family::Wgmma, 128, 1, 1, 16, WHOLE),
     (2048, 8192, 8, Family::Warp, 16, 1, 8, 32, WHOLE),
@@ -433,6 +454,7 @@ mod tests {
         assert!(rows <= plan.width as usize);
         assert!((plan.blocks / plan.split * plan.tile_rows) as usize >= columns, "all columns");
         assert!(plan.blocks.is_multiple_of(plan.split) && plan.split <= 8);
+        assert!(plan.burst >= 1 && plan.pace <= 10_000, "some microseconds");
         assert!(plan.row_groups * unit >= plan.tile_rows, "all rows of a tile");
         assert!(plan.slabs.is_multiple_of(plan.k_groups) && plan.slabs <= 256);
         assert!(plan.k_groups <= 8, "what a finishing lane asks for at once");

@@ -5,7 +5,8 @@
 //           others multiply: units of 64 rows (a warpgroup, wgmma with W as the A operand) or of 16 (a warp,
 //           mma.m16n8k16), `row_groups` side by side, `k_groups` sharing the slabs of each stage. All partial sums meet in
 //           the shared memory of the block that finishes the row.
-// overlap   the first stages of W are asked for before the previous kernel has ended; x, h and the norm's sums after
+// overlap   the first stages of W are asked for before the previous kernel has ended, at a pace where they are all there are; what
+//           the ending needs of the parameters is read before that too; x, h and the norm's sums after
 // numerics  f32 accumulation; a row's sum runs over its unit's slabs in order, then over the units in order. None of
 //           it depends on the other rows of x; the order depends on tile_rows, split, k_groups and slabs alone
 // bound     memory: 2*n*k bytes at 4.70 TB/s (H200): 6144 x 4096 10.7 us, 24576 x 4096 42.8 us, 151936 x 4096 265 us
@@ -146,29 +147,20 @@ struct Producer {
         return boxes_3d() ? p.slabs : min(p.slabs, b.slab_count - round * p.slabs);
     }
 
-    // Announces a round's bytes, of W and x at once, and asks for W.
-    __device__ __forceinline__ void ask_weights(uint32_t round, uint32_t slot) const {
-        uint32_t barrier = b.full + 8 * slot, at = b.stage(p, slot);
-        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
-        mbarrier_arrive_expect(barrier, count * (p.tile_rows + p.x_rows) * 128);
+    // Asks for a round's rows of W or of x: the same instructions for both, so that they have been seen when x is there to be
+    // asked for, and nothing but x is waited for.
+    __device__ __forceinline__ void ask(bool weights, uint32_t round, uint32_t slot) const {
+        uint32_t barrier = b.full + 8 * slot, at = b.stage(p, slot) + (weights ? 0 : p.slabs * p.tile_rows * 128);
+        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs, row = weights ? b.tile_row : 0;
+        const void* map = weights ? &p.weight_map : &p.x_map;
+        uint64_t policy = weights ? once : again;
+        if (weights) mbarrier_arrive_expect(barrier, count * (p.tile_rows + p.x_rows) * 128);
         if (boxes_3d()) {
-            tensor_copy_3d(at, &p.weight_map, 0, b.tile_row, slab, barrier, once);
+            tensor_copy_3d(at, map, 0, row, slab, barrier, policy);
         } else {
+            uint32_t pitch = weights ? p.tile_rows * 128 : p.x_pitch;
 #pragma unroll 1
-            for (uint32_t i = 0; i < count; ++i)
-                tensor_copy_2d(at + i * p.tile_rows * 128, &p.weight_map, (slab + i) * SLAB, b.tile_row, barrier, once);
-        }
-    }
-
-    __device__ __forceinline__ void ask_x(uint32_t round, uint32_t slot) const {
-        uint32_t barrier = b.full + 8 * slot, at = b.stage(p, slot) + p.slabs * p.tile_rows * 128;
-        uint32_t count = brought(round), slab = b.first_slab + round * p.slabs;
-        if (boxes_3d()) {
-            tensor_copy_3d(at, &p.x_map, 0, 0, slab, barrier, again);
-        } else {
-#pragma unroll 1
-            for (uint32_t i = 0; i < count; ++i)
-                tensor_copy_2d(at + i * p.x_pitch, &p.x_map, (slab + i) * SLAB, 0, barrier, again);
+            for (uint32_t i = 0; i < count; ++i) tensor_copy_2d(at + i * pitch, map, (slab + i) * SLAB, row, barrier, policy);
         }
     }
 
@@ -180,18 +172,18 @@ struct Producer {
         if (asked == max(due, first)) pdl_launch();
     }
 
-    // What does not depend on earlier kernels.
-    __device__ __forceinline__ void before_wait() const {
+    // Asks for W, or x, of the rounds that the stages hold. `burst` rounds of W at once, the others one after the other: what is
+    // asked for faster than the memory brings it only stands in the way of what the earlier kernel still has to read.
+    __device__ __forceinline__ void first_rounds(bool weights) const {
         uint32_t first = min(p.stages, b.rounds);
+        int64_t start = clock64();
 #pragma unroll 1
-        for (uint32_t round = 0; round < first; ++round) ask_weights(round, round);
-        trigger(first);
-    }
-
-    __device__ __forceinline__ void after_wait() const {
-        uint32_t first = min(p.stages, b.rounds);
-#pragma unroll 1
-        for (uint32_t round = 0; round < first; ++round) ask_x(round, round);
+        for (uint32_t round = 0; round < first; ++round) {
+            if (weights && round >= p.burst)
+                while (clock64() - start < int64_t(p.pace) * (round + 1 - p.burst)) {}
+            ask(weights, round, round);
+            if (weights) trigger(round + 1);
+        }
     }
 
     // Fills the stages of the first rounds' successors from `from` to before `to`, counted behind those, as they fall free. All
@@ -203,8 +195,8 @@ struct Producer {
         for (uint32_t at = from; at < end; ++at) {
             mbarrier_wait(b.empty + 8 * slot, parity);
             if (lane == 0) {
-                ask_weights(p.stages + at, slot);
-                ask_x(p.stages + at, slot);
+                ask(true, p.stages + at, slot);
+                ask(false, p.stages + at, slot);
                 trigger(p.stages + at + 1);
             }
             __syncwarp();
@@ -212,6 +204,12 @@ struct Producer {
         }
     }
 };
+
+// Reads what the ending wants to know of the parameters, one word of each line of the constant cache: the first sight of a line takes
+// some tenths of a microsecond, which are there before the previous kernel has ended, and not later.
+__device__ __forceinline__ void seen_early(const SkinnyParams& p) {
+    asm volatile("" ::"l"(p.out), "l"(p.partials_out), "r"(p.tile_rows), "f"(p.residual_scale), "r"(p.h_offset));
+}
 
 template <int NB, Ending ENDING, bool WGMMA>
 __device__ __forceinline__ void skinny(const SkinnyParams& p) {
@@ -238,13 +236,13 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
             }
             mbarrier_init_fence();
             tensor_prefetch_map(&p.x_map);
-            producer.before_wait();
         }
         __syncwarp();
-        __syncthreads();
-        pdl_wait();
-        if (lane == 0) {
-            producer.after_wait();
+        named_barrier_arrive<3>((multipliers + 1) * 32);  // the others may look at the barriers
+#pragma unroll 1
+        for (int weights = 1; weights >= 0; --weights) {
+            if (!weights) pdl_wait();
+            if (lane == 0) producer.first_rounds(weights);
         }
         __syncwarp();
         producer.refill(0, 1, lane);
@@ -264,38 +262,9 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     }
 
     ask_constants(p, shared_address(bias), shared_address(gain), first_row, rows, threadIdx.x, multipliers * 32);
-    __syncthreads();
-    pdl_wait();
-    uint32_t h = b.base + p.h_offset;
-    if (ENDING == RESIDUAL) ask_h(p, h, first_row, rows, threadIdx.x, multipliers * 32);
-    cp_async_commit();
-    if (!aside) scale_rows(p, row_scale, warp, multipliers, lane);
-
+    named_barrier<3>((multipliers + 1) * 32);
+    uint32_t h = b.base + p.h_offset, sums = b.base + p.sums_offset;
     Units u = units_of<WGMMA>(p, warp);
-    float acc[NB / 2];
-#pragma unroll
-    for (int i = 0; i < NB / 2; ++i) acc[i] = 0.f;
-    uint32_t slot = 0, parity = 0;
-#pragma unroll 1
-    for (uint32_t round = 0; round < b.rounds; ++round) {
-        mbarrier_wait(b.full + 8 * slot, parity);
-        uint32_t weights = b.stage(p, slot), present = min(p.slabs, b.slab_count - round * p.slabs);
-        multiply<NB, WGMMA>(p, u, acc, weights, weights + p.slabs * p.tile_rows * 128, present, lane);
-        __syncwarp();
-        if (lane == 0) mbarrier_arrive(b.empty + 8 * slot);
-        if (++slot == p.stages) slot = 0, parity ^= 1;
-    }
-
-    uint32_t sums = b.base + p.sums_offset;
-    if (p.sums_offset == 0) named_barrier<1>(multipliers * 32);  // the sums lie where the stages were: all have read those
-    keep_sums<NB>(sums, u, acc, p.tile_rows, p.m, lane);
-    cp_async_wait<0>();
-    named_barrier<2>((multipliers + aside) * 32);  // with the asking warp, where the scales are its
-    if (WGMMA && p.split > 1) {
-        cluster_arrive();
-        cluster_wait();
-    }
-
     Finish f;
     f.sums = sums;
     f.row_scale = row_scale;
@@ -311,6 +280,35 @@ __device__ __forceinline__ void skinny(const SkinnyParams& p) {
     f.warp = warp;
     f.warps = multipliers;
     f.lane = lane;
+    seen_early(p);
+    pdl_wait();
+    if (ENDING == RESIDUAL) ask_h(p, h, first_row, rows, threadIdx.x, multipliers * 32);
+    cp_async_commit();
+    if (!aside) scale_rows<NB>(p, row_scale, warp, multipliers, lane);
+
+    float acc[NB / 2];
+#pragma unroll
+    for (int i = 0; i < NB / 2; ++i) acc[i] = 0.f;
+    uint32_t slot = 0, parity = 0;
+#pragma unroll 1
+    for (uint32_t round = 0; round < b.rounds; ++round) {
+        mbarrier_wait(b.full + 8 * slot, parity);
+        uint32_t weights = b.stage(p, slot), present = min(p.slabs, b.slab_count - round * p.slabs);
+        multiply<NB, WGMMA>(p, u, acc, weights, weights + p.slabs * p.tile_rows * 128, present, lane);
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(b.empty + 8 * slot);
+        if (++slot == p.stages) slot = 0, parity ^= 1;
+    }
+
+    if (p.sums_offset == 0) named_barrier<1>(multipliers * 32);  // the sums lie where the stages were: all have read those
+    keep_sums<NB>(sums, u, acc, p.tile_rows, p.m, lane);
+    cp_async_wait<0>();
+    named_barrier<2>((multipliers + aside) * 32);  // with the asking warp, where the scales are its
+    if (WGMMA && p.split > 1) {
+        cluster_arrive();
+        cluster_wait();
+    }
+
     if (!WGMMA || p.split == 1) {
         finish<NB, ENDING, false>(p, f);
         return;

@@ -51,7 +51,7 @@ __device__ __forceinline__ void skinny_portable(const SkinnyParams& p) {
     pdl_wait();
     if (ENDING == RESIDUAL) ask_h(p, base + p.h_offset, tile_row, p.tile_rows, threadIdx.x, blockDim.x);
     for (uint32_t round = 0; round < PORTABLE_STAGES - 1; ++round) ask_x(round);
-    scale_rows(p, row_scale, warp, warps, lane);
+    scale_rows<NB>(p, row_scale, warp, warps, lane);
     Units u = units_of<false>(p, warp);
     float acc[NB / 2];
 #pragma unroll
