@@ -928,10 +928,12 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         int end = (item.first_block + loader.next_end()) * BLOCK_TOKENS;
         return FUSED || end <= item.position;
     };
-    while (loader.requested < S::STAGES && settled()) loader.request();
+    // Fused, the last stage waits for the queries to be asked for, which would be served behind it.
+    constexpr int AHEAD = FUSED ? S::STAGES - 1 : S::STAGES;
+    while (loader.requested < AHEAD && settled()) loader.request();
     if constexpr (FUSED) early.leave(p, unit.dim, shared);
     pdl_wait();
-    while (loader.requested < S::STAGES) loader.request();
+    while (loader.requested < AHEAD) loader.request();
     // The next kernel comes in when this block has asked for all that it reads: earlier, it takes bandwidth and memory away, but
     // for large products behind few tokens, which have the more of their weights there when this is done.
     bool asked = p.early || item.next == 0 && item.blocks * 2 <= S::STAGES * WARPS * S::BLOCKS;
@@ -953,6 +955,7 @@ __device__ __forceinline__ void attention_decode(const AttentionDecodeParams& p)
         next.blocks = 0;
         if (item.next != 0) next = p.items[item.next];
         skip_empty(next);
+        while (loader.requested < S::STAGES) loader.request();
         __syncthreads();
         pass.start(shared_address(shared.q), shared.q_scale, score_scale, lane);
         walk<Cache, DP, EXACT, FUSED>(p, unit, item, ring, shared.fresh, loader, pass);
