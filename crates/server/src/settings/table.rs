@@ -130,7 +130,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         Kind::List,
         "Origins whose pages may call the server from a browser, or *",
     ),
-    model("device", Kind::Choice(&["auto", "cpu", "cuda"]), "Where the model runs; cuda is the first GPU that CUDA_VISIBLE_DEVICES shows").or("auto"),
+    model(
+        "device",
+        Kind::Choice(&["auto", "cpu", "cuda"]),
+        "Where the model runs; cuda is the first GPU that CUDA_VISIBLE_DEVICES shows",
+    )
+    .or("auto"),
     model("max-model-len", POSITIVE, "Longest sequence, prompt and answer together")
         .unit("tokens")
         .absent("the model's own limit, or what fits"),
