@@ -131,6 +131,7 @@ fn runner_spec(
         regime_thresholds: semantic.regime_thresholds(),
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
+        rewinds: true,
         kv_dtype: DType::F32,
     }
 }

@@ -86,6 +86,9 @@ pub struct RunnerSpec {
     pub mixes_prefill_and_decode: bool,
     /// Steps that may be submitted and not yet waited for (1: no run-ahead).
     pub max_in_flight: usize,
+    /// All that a run leaves behind is KV, so that rows computed behind a wrong guess are forgotten by computing their places
+    /// again. Not so where a model keeps a state that every row changes.
+    pub rewinds: bool,
     /// Mixed into prefix keys: caches of different precision never meet.
     pub kv_dtype: DType,
 }

@@ -1,5 +1,5 @@
 //! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
-//! faults, full and sliding groups, regimes, masks that come late. After each step every invariant is checked; in the end every ticket has
+//! faults, full and sliding groups, regimes, masks that come late, guesses right and wrong. After each step every invariant is checked; in the end every ticket has
 //! ended exactly once, every block is back, and every output is what the model gives alone.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
@@ -14,9 +14,10 @@ use runtime::{
         Submitter, Ticket,
     },
     sampling::{SamplingLogits, SamplingParams},
+    speculation::{Method, PaceLimits, SpeculationOptions},
 };
 use testkit::{
-    ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, HeldWorkers, Rng, SimClock,
+    ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, HeldWorkers, Oracle, Rng, SimClock,
 };
 
 /// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
@@ -41,6 +42,7 @@ fn every_seed_ends_well() {
     assert!(seen.preemptions > SEEDS / 2 && seen.hit_tokens > 4 * SEEDS, "{seen:?}");
     assert!(seen.constrained > SEEDS && seen.lost > SEEDS / 10, "{seen:?}");
     assert!(seen.steps_without > SEEDS && seen.waits > SEEDS, "{seen:?}");
+    assert!(seen.accepted > 2 * SEEDS && seen.rejected > 2 * SEEDS, "{seen:?}");
     assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
 }
 
@@ -61,6 +63,10 @@ struct Seen {
     waits: u64,
     preemptions: u64,
     hit_tokens: u64,
+    /// Guesses that were right.
+    accepted: u64,
+    /// Guesses that were not, or came behind one that was not, or behind an end.
+    rejected: u64,
     steps: u64,
 }
 
@@ -76,6 +82,8 @@ impl Seen {
         self.waits += one.waits;
         self.preemptions += one.preemptions;
         self.hit_tokens += one.hit_tokens;
+        self.accepted += one.accepted;
+        self.rejected += one.rejected;
         self.steps += one.steps;
     }
 }
@@ -97,8 +105,11 @@ struct Simulation {
     clock: SimClock,
     /// Masks that are not there yet.
     masks: HeldWorkers,
+    /// Who guesses, where it is not prompt lookup.
+    oracle: Option<Oracle>,
     /// One of them comes in one of so many turns.
     mask_turns: usize,
+    vocab_size: usize,
     /// Beginnings that prompts share.
     stems: Vec<Vec<TokenId>>,
     open: BTreeMap<RequestId, Open>,
@@ -117,6 +128,7 @@ impl Simulation {
             decode_priority_burst: rng.within(0..4) as u32,
             step_target: rng.pick(&[None, Some(Duration::from_millis(10))]),
             overlap: !rng.one_in(4),
+            speculation: (!rng.one_in(3)).then(|| speculation(&mut rng)),
             stall_after: Duration::from_secs(5),
         };
         let fault = rng.one_in(8).then(|| Fault {
@@ -131,7 +143,11 @@ impl Simulation {
         let (submitter, core) =
             EngineCore::with_submitter(Box::new(runner), &options, Arc::new(clock.clone()));
         let masks = HeldWorkers::default();
-        let core = core.with_workers(Box::new(masks.clone()));
+        let mut core = core.with_workers(Box::new(masks.clone()));
+        let oracle = rng.one_in(2).then(|| Oracle::new(rng.pick(&[0, 3, 10]), spec.vocab_size));
+        if let Some(oracle) = &oracle {
+            core = core.with_proposer(Box::new(oracle.clone()));
+        }
         let mask_turns = rng.pick(&[1, 2, 5, 30]);
         let stems = (0..3).map(|_| {
             let length = rng.within(1..60);
@@ -148,7 +164,9 @@ impl Simulation {
             core,
             clock,
             masks,
+            oracle,
             mask_turns,
+            vocab_size: spec.vocab_size,
             stems,
             open,
             to_come,
@@ -183,6 +201,9 @@ impl Simulation {
                 Ok(ticket) => {
                     let open = Open { request, ticket: Some(ticket), events: Vec::new() };
                     let id = open.ticket.as_ref().map(Ticket::id).unwrap();
+                    if let Some(oracle) = &self.oracle {
+                        oracle.tell(id, self.truth(&open.request));
+                    }
                     self.open.insert(id, open);
                 }
                 Err(Refusal::TooLong { tokens, limit }) => {
@@ -199,18 +220,30 @@ impl Simulation {
         }
     }
 
+    /// The tokens of a request's sequence, undisturbed.
+    fn truth(&self, request: &EngineRequest) -> Vec<TokenId> {
+        let expected = self.model.alone(request, self.submitter.max_sequence_tokens());
+        let output = expected.tokens.iter().map(|(token, _)| *token);
+        request.prompt.iter().copied().chain(output).collect()
+    }
+
     fn request(&mut self) -> EngineRequest {
         let rng = &mut self.rng;
+        let vocab = self.vocab_size;
+        // Of a handful of tokens, too many may be forbidden at once.
+        let tiny = vocab < 20;
         let mut prompt = rng.pick(&self.stems);
         prompt.truncate(rng.within(1..prompt.len() + 1));
         if !rng.one_in(3) {
             let length = rng.within(0..30);
-            prompt.extend(tokens(rng, length, 61));
+            prompt.extend(tokens(rng, length, vocab));
         }
         let max_tokens = if rng.one_in(12) { 0 } else { rng.within(1..30) as u32 };
-        let stop_tokens: Vec<TokenId> = (0..rng.within(0..4)).map(|_| token(rng, 61)).collect();
+        let stops = if tiny { rng.within(0..5) / 4 } else { rng.within(0..4) };
+        let stop_tokens: Vec<TokenId> = (0..stops).map(|_| token(rng, vocab)).collect();
+        let constrained = !tiny && rng.one_in(3);
         EngineRequest {
-            sampling: sampling(rng),
+            sampling: sampling(rng, vocab),
             min_tokens: if rng.one_in(3) {
                 rng.within(0..max_tokens as usize + 1) as u32
             } else {
@@ -218,7 +251,7 @@ impl Simulation {
             },
             stop_tokens,
             eos_tokens: vec![TokenId(1)],
-            ignore_eos: rng.one_in(3),
+            ignore_eos: if tiny { !rng.one_in(4) } else { rng.one_in(3) },
             logprobs: rng.pick(&[
                 SamplingLogits::None,
                 SamplingLogits::Top(0),
@@ -227,9 +260,10 @@ impl Simulation {
             prompt_logprobs: rng.pick(&[None, None, None, Some(0), Some(2)]),
             cache_salt: rng.pick(&[None, None, Some("salt".to_owned())]),
             priority: rng.pick(&[0, 0, 0, 1]),
-            constraint: rng.one_in(3).then(|| {
-                let lasts = rng.one_in(5).then(|| rng.within(1..20));
-                ChainConstraint { vocab_size: 61, seed: rng.within(0..1000) as u64, lasts }.shared()
+            constraint: constrained.then(|| {
+                let lasts = rng.one_in(4).then(|| rng.within(1..20));
+                ChainConstraint { vocab_size: vocab, seed: rng.within(0..1000) as u64, lasts }
+                    .shared()
             }),
             ..EngineRequest::new(prompt, max_tokens)
         }
@@ -302,6 +336,8 @@ impl Simulation {
         let metrics = self.submitter.metrics();
         self.seen.preemptions = metrics.preemptions;
         self.seen.hit_tokens = metrics.prefix_hit_tokens;
+        self.seen.accepted = metrics.accepted_tokens;
+        self.seen.rejected = metrics.draft_tokens - metrics.accepted_tokens;
         self.seen.steps = metrics.steps;
         Ok(self.seen)
     }
@@ -364,6 +400,8 @@ fn spec(rng: &mut Rng) -> RunnerSpec {
         _ => vec![full(rng), sliding(rng), sliding(rng)],
     };
     RunnerSpec {
+        vocab_size: rng.pick(&[6, 61, 61, 61, 61]),
+        rewinds: !rng.one_in(20),
         max_sequence_tokens: rng.within(40..140),
         max_step_tokens: rng.within(max_step_sequences..48),
         max_step_sequences,
@@ -376,20 +414,42 @@ fn spec(rng: &mut Rng) -> RunnerSpec {
     }
 }
 
-fn sampling(rng: &mut Rng) -> SamplingParams {
+/// Guessing of some kind, mostly where it does not pay.
+fn speculation(rng: &mut Rng) -> SpeculationOptions {
+    let shortest = rng.within(1..4);
+    SpeculationOptions {
+        method: Method::Ngram { shortest, longest: rng.within(shortest..6) },
+        step_rows: rng.pick(&[2, 6, 64]),
+        pace: PaceLimits {
+            most: rng.within(1..9),
+            break_even: rng.pick(&[0.0, 0.0, 0.4]),
+            break_even_in_company: rng.pick(&[0.0, 1.0]),
+            pause: rng.within(1..8),
+            longest_pause: 16,
+        },
+    }
+}
+
+fn sampling(rng: &mut Rng, vocab_size: usize) -> SamplingParams {
     if rng.one_in(3) {
         return SamplingParams::default();
     }
+    // Penalties count tokens, and rows that count are not guessed about.
+    let (repetition_penalty, frequency_penalty, presence_penalty) = if rng.one_in(2) {
+        (rng.pick(&[1.0, 1.3]), rng.pick(&[0.0, 0.5]), rng.pick(&[0.0, 0.25]))
+    } else {
+        (1.0, 0.0, 0.0)
+    };
     SamplingParams {
         temperature: rng.pick(&[0.0, 0.7, 1.5]),
         top_k: rng.pick(&[0, 0, 5]),
         top_p: rng.pick(&[1.0, 0.8]),
         min_p: rng.pick(&[0.0, 0.1]),
-        repetition_penalty: rng.pick(&[1.0, 1.3]),
-        frequency_penalty: rng.pick(&[0.0, 0.5]),
-        presence_penalty: rng.pick(&[0.0, 0.25]),
-        logit_bias: rng.pick(&[vec![], vec![(TokenId(7), 2.0)]]),
-        banned: rng.pick(&[vec![], vec![TokenId(9)]]),
+        repetition_penalty,
+        frequency_penalty,
+        presence_penalty,
+        logit_bias: rng.pick(&[vec![], vec![(TokenId(vocab_size as u32 * 7 / 61), 2.0)]]),
+        banned: rng.pick(&[vec![], vec![TokenId(vocab_size as u32 - 1)]]),
         seed: rng.next_u64(),
     }
 }

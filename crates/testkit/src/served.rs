@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use foundation::TokenId;
+use foundation::{RequestId, TokenId};
 use runtime::{
     backend::StepRunner,
-    engine::{EngineCore, EngineEvent, EngineOptions, EngineRequest, Progress, Submitter},
+    engine::{
+        EngineCore, EngineEvent, EngineOptions, EngineRequest, MetricsSnapshot, Progress, Submitter,
+    },
     sampling::{SamplingLogits, SamplingParams},
+    speculation::Proposer,
 };
 
-use crate::{Rng, SimClock};
+use crate::{Oracle, Rng, SimClock};
 
 /// Everything that a request's ticket gave.
 pub type Events = Vec<EngineEvent>;
@@ -29,6 +32,17 @@ impl Served {
         let clock = Arc::new(SimClock::default());
         let (submitter, core) = EngineCore::with_submitter(runner, options, clock);
         Served { submitter, core }
+    }
+
+    /// The same, with what `proposer` guesses if the engine speculates.
+    #[must_use]
+    pub fn guessing(self, proposer: Box<dyn Proposer>) -> Served {
+        Served { core: self.core.with_proposer(proposer), ..self }
+    }
+
+    /// The engine's numbers.
+    pub fn metrics(&self) -> MetricsSnapshot {
+        self.submitter.metrics()
     }
 
     /// Serves all requests together; gives each one's events.
@@ -84,6 +98,26 @@ pub fn mixed(vocab: usize) -> Vec<EngineRequest> {
         ..EngineRequest::new(prompt(index / 2, 3 + 9 * index as usize, vocab), 12 + index as u32)
     };
     (0..16).map(request).collect()
+}
+
+/// The same without penalties, so that all of them may be guessed about.
+pub fn guessable(vocab: usize) -> Vec<EngineRequest> {
+    let mut requests = mixed(vocab);
+    requests.iter_mut().for_each(|request| request.sampling.repetition_penalty = 1.0);
+    requests
+}
+
+/// Guesses that `requests`, the first of a new engine, will go as they went in `events`; one guess in `lies` is wrong.
+pub fn oracle(requests: &[EngineRequest], events: &[Events], lies: u64, vocab: usize) -> Oracle {
+    let oracle = Oracle::new(lies, vocab);
+    for ((request, events), id) in requests.iter().zip(events).zip(1..) {
+        let output = events.iter().filter_map(|event| match event {
+            EngineEvent::Token { token, .. } => Some(*token),
+            _ => None,
+        });
+        oracle.tell(RequestId(id), request.prompt.iter().copied().chain(output).collect());
+    }
+    oracle
 }
 
 /// The events without what may differ: times, and what was cached.

@@ -168,6 +168,7 @@ fn runner_spec(parts: &Parts) -> RunnerSpec {
         regime_thresholds: semantic.regime_thresholds(),
         mixes_prefill_and_decode: true,
         max_in_flight: IN_FLIGHT,
+        rewinds: true,
         kv_dtype: match kv_format {
             KvFormat::Bf16 => DType::BF16,
             KvFormat::Fp8 => DType::F8E4M3,

@@ -15,9 +15,10 @@ use foundation::{RequestId, TokenId};
 use super::{
     Clock, EngineOptions, FinishReason,
     admission::Limits,
+    drafts::Drafts,
     inbox::{Command, EngineSide, Job, Shared, Submitter},
     masks::{MaskReply, Masks},
-    pack::{InFlight, Packer, Sessions, publish},
+    pack::{InFlight, Packer, Sessions, Target, publish},
     session::{Session, Slots},
     workers::{AtOnce, Workers},
 };
@@ -28,6 +29,7 @@ use crate::{
     scheduler::{
         Changes, Rank, RunnerQueue, Sequence, StepCost, StepLimits, StepPlan, sequence::regime_of,
     },
+    speculation::Proposer,
 };
 
 /// What a call of [`EngineCore::step`] did.
@@ -58,6 +60,8 @@ pub struct EngineCore {
     cost: StepCost,
     kv: KvCache,
     masks: Masks,
+    /// Guesses, where the engine speculates.
+    drafts: Option<Drafts>,
     no_tokens: Arc<[TokenId]>,
     shared: Arc<Shared>,
     inbox: Receiver<Command>,
@@ -95,6 +99,7 @@ impl EngineCore {
             cost: StepCost::new(options.step_target),
             kv: KvCache::new(&spec, options.prefix_cache),
             masks: Masks::new(Box::new(AtOnce), side.to_inbox),
+            drafts: drafts(options, &spec),
             no_tokens: Arc::from([]),
             spec,
             shared: side.shared,
@@ -107,6 +112,13 @@ impl EngineCore {
     #[must_use]
     pub fn with_workers(mut self, workers: Box<dyn Workers>) -> Self {
         self.masks.set_workers(workers);
+        self
+    }
+
+    /// The same, speculating with what `proposer` guesses; nothing changes where it does not speculate.
+    #[must_use]
+    pub fn with_proposer(mut self, proposer: Box<dyn Proposer>) -> Self {
+        self.drafts = self.drafts.map(|drafts| drafts.with_proposer(proposer));
         self
     }
 
@@ -146,6 +158,7 @@ impl EngineCore {
         if let Some(at_most) = self.time_for_masks() {
             return Ok(Progress::Waits(Some(at_most)));
         }
+        self.propose();
         let plan = self.plan();
         let submitted = !plan.is_empty();
         let moved = submitted || !plan.preempt.is_empty();
@@ -178,6 +191,12 @@ impl EngineCore {
         self.masks.worth_waiting(self.shared.clock.now(), others)
     }
 
+    fn propose(&mut self) {
+        if let Some(drafts) = &mut self.drafts {
+            drafts.propose(&mut self.queue, &self.spec.regime_thresholds, self.depth > 1);
+        }
+    }
+
     fn plan(&self) -> StepPlan {
         let limits = StepLimits {
             rows: self.max_rows,
@@ -186,6 +205,8 @@ impl EngineCore {
             chunk_alone: self.cost.chunk(false),
             mixes: self.spec.mixes_prefill_and_decode,
             regime_thresholds: self.spec.regime_thresholds.clone(),
+            draft_rows: self.drafts.as_ref().map_or(0, Drafts::step_rows),
+            steps_run: !self.in_flight.is_empty(),
         };
         self.queue.plan(&self.kv, &limits)
     }
@@ -199,6 +220,9 @@ impl EngineCore {
             return Ok(());
         }
         let step = StepId(self.last_step.0 + 1);
+        if let Some(drafts) = &mut self.drafts {
+            drafts.sent(plan, &mut self.queue, &self.shared.metrics);
+        }
         let (batch, targets, sources) = self.pack(plan, step, slot_resets);
         let submitted = self.shared.clock.now();
         let id = self.runner.submit(batch)?;
@@ -229,7 +253,7 @@ impl EngineCore {
         plan: &StepPlan,
         step: StepId,
         slot_resets: Vec<SlotReset>,
-    ) -> (StepBatch, Vec<Rank>, Vec<BlockLease>) {
+    ) -> (StepBatch, Vec<Target>, Vec<BlockLease>) {
         let mut packer = Packer::new(&self.kv, step);
         packer.batch.slot_resets = slot_resets;
         let mut sources = Vec::new();
@@ -289,7 +313,11 @@ impl EngineCore {
         output: StepOutput,
         now: Duration,
     ) -> Result<(), StepError> {
-        for (rank, row) in step.targets.into_iter().zip(output.rows) {
+        for (target, row) in step.targets.into_iter().zip(output.rows) {
+            let rank = target.rank;
+            if !self.counts(&target) {
+                continue;
+            }
             match row {
                 RowOutput::Sampled { token, logprobs } => {
                     self.commit_token(rank, token, logprobs, now);
@@ -303,6 +331,25 @@ impl EngineCore {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row's answer counts: always, but behind a guess only if it was right. What was computed of the guess is the
+    /// sequence's then, unless its blocks are gone meanwhile.
+    fn counts(&mut self, target: &Target) -> bool {
+        let Some(guess) = target.guess else { return true };
+        let sequence = self.queue.get_mut(target.rank);
+        let Some(sequence) = sequence.filter(|sequence| guess.is_right(sequence)) else {
+            return false;
+        };
+        if sequence.computed + 1 == guess.length {
+            sequence.computed = guess.length;
+        }
+        // Its answer comes with the step, as one in flight does.
+        sequence.in_flight += 1;
+        if let Some(drafts) = &mut self.drafts {
+            drafts.accepted(target.rank.id, &self.shared.metrics);
+        }
+        true
     }
 
     /// A row of a sequence that has ended meanwhile is discarded.
@@ -406,6 +453,12 @@ impl EngineCore {
             self.shared.stepped();
         }
         let sequence = self.sequence(&job);
+        if let Some(drafts) = &mut self.drafts
+            && !sequence.constrained
+            && !job.request.sampling.needs_counts()
+        {
+            drafts.begin(sequence.rank.id);
+        }
         let (session, _) = Session::new(job, Arc::clone(&self.no_tokens));
         let rank = session.rank;
         self.sessions.insert(rank.id, session);
@@ -463,6 +516,7 @@ impl EngineCore {
             started: false,
             constrained: request.constraint.is_some(),
             awaits_mask: false,
+            drafts: Vec::new(),
         }
     }
 
@@ -470,6 +524,9 @@ impl EngineCore {
     fn finish(&mut self, rank: Rank, reason: FinishReason) {
         if let Some(mut sequence) = self.queue.remove(rank) {
             self.slots.give_back(sequence.restart());
+        }
+        if let Some(drafts) = &mut self.drafts {
+            drafts.forget(rank.id);
         }
         if let Some(mut session) = self.sessions.remove(&rank.id) {
             if let Some(place) = session.send_off() {
@@ -528,6 +585,16 @@ impl EngineCore {
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.in_flight.is_empty() && self.kv.usage().0 == 0
     }
+}
+
+/// Guesses as the options have it. The loader has said so where the runner cannot verify any.
+fn drafts(options: &EngineOptions, spec: &RunnerSpec) -> Option<Drafts> {
+    let speculation = options.speculation?;
+    if let Err(reason) = speculation.check(spec) {
+        tracing::warn!(reason, "the engine runs without speculation");
+        return None;
+    }
+    Some(Drafts::new(speculation, speculation.proposer()))
 }
 
 /// What changes beside queue and cache when a sequence starts or stops to run.

@@ -104,6 +104,9 @@ declare! {
         requests_failed ["requests"] "Requests that failed.";
         requests_refused ["requests"] "Requests that got no ticket.";
         steps ["steps"] "Steps committed.";
+        drafts ["runs"] "Runs that verified guesses.";
+        draft_tokens ["tokens"] "Guesses verified.";
+        accepted_tokens ["tokens"] "Guesses that were right, each with one more token of its step.";
         computed_tokens ["tokens"] "Token rows computed, recomputation and discarded ones included.";
     }
     gauges {

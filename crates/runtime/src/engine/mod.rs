@@ -5,6 +5,7 @@
 mod admission;
 pub mod clock;
 pub mod core;
+mod drafts;
 pub mod event;
 pub mod health;
 pub mod inbox;

@@ -1,6 +1,6 @@
 //! From a plan to the packed step: tokens, positions, tables, output rows.
 
-use foundation::RequestId;
+use foundation::{RequestId, TokenId};
 
 use super::session::Session;
 use crate::{
@@ -9,11 +9,33 @@ use crate::{
     scheduler::{Rank, RunPlan, Sequence},
 };
 
+/// Who waits for an output row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) rank: Rank,
+    /// The row read a guess: it speaks for the sequence only if the guess was right.
+    pub(super) guess: Option<Guess>,
+}
+
+/// Token number `length` of a sequence, counted from 1, may be `token`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guess {
+    pub(super) token: TokenId,
+    pub(super) length: usize,
+}
+
+impl Guess {
+    /// The sequence has become what was guessed, and is no further yet.
+    pub(super) fn is_right(self, sequence: &Sequence) -> bool {
+        sequence.tokens.len() == self.length && sequence.tokens.last() == Some(&self.token)
+    }
+}
+
 /// A step under construction, and for each of its output rows the sequence that waits for it.
 pub(super) struct Packer<'a> {
     pub(super) kv: &'a KvCache,
     pub(super) batch: StepBatch,
-    pub(super) targets: Vec<Rank>,
+    pub(super) targets: Vec<Target>,
     positions: Vec<u32>,
 }
 
@@ -23,14 +45,18 @@ impl<'a> Packer<'a> {
         Packer { kv, batch, targets: Vec::new(), positions: Vec::new() }
     }
 
-    /// Adds one run and moves the sequence on as if it had been computed.
+    /// Adds one run and moves the sequence on as if it had been computed. Guesses count as computed when they have turned
+    /// out right.
     pub(super) fn push(&mut self, run: &RunPlan, sequence: &mut Sequence, session: &Session) {
         let (start, end) = (sequence.computed, sequence.computed + run.tokens);
-        self.kv.grow(&mut sequence.kv, end);
+        self.kv.grow(&mut sequence.kv, end + run.drafts);
         let first_row = self.batch.tokens.len() as u32;
         self.push_tokens(sequence, start, end);
+        let guesses = &sequence.drafts[..run.drafts];
+        self.batch.tokens.extend(guesses.iter().map(|token| TokenInput::Known(*token)));
+        self.positions.extend(end as u32..(end + run.drafts) as u32);
         self.batch.runs.push(SequenceRun {
-            rows: first_row..first_row + run.tokens as u32,
+            rows: first_row..first_row + run.rows() as u32,
             cached: start as u32,
             tables: sequence.kv.tables(),
             slot: sequence.slot.expect("a running sequence has a slot"),
@@ -41,7 +67,9 @@ impl<'a> Packer<'a> {
         self.push_scores(sequence, session, first_row, end);
         sequence.computed = end;
         if end == sequence.length() {
-            self.push_sample(sequence, session, first_row + run.tokens as u32 - 1);
+            let row = first_row + run.tokens as u32 - 1;
+            self.push_sample(sequence, session, row);
+            self.push_checks(sequence, session, row, run.drafts);
         }
         publish(self.kv, sequence);
     }
@@ -70,7 +98,7 @@ impl<'a> Packer<'a> {
             let target = sequence.tokens[at + 1];
             let row = first_row + (at - start) as u32;
             self.batch.outputs.push(OutputRow { row, kind: OutputKind::Score { target, top } });
-            self.targets.push(sequence.rank);
+            self.targets.push(Target { rank: sequence.rank, guess: None });
         }
     }
 
@@ -82,11 +110,23 @@ impl<'a> Packer<'a> {
         sequence.last_output = (self.batch.step, self.batch.outputs.len() as u32);
         sequence.in_flight += 1;
         self.batch.outputs.push(OutputRow { row, kind });
-        self.targets.push(sequence.rank);
+        self.targets.push(Target { rank: sequence.rank, guess: None });
+    }
+
+    /// Samples after each guess in the rows behind `row`, as if the guesses were right. The sample after the last known token
+    /// is in flight already.
+    fn push_checks(&mut self, sequence: &Sequence, session: &Session, row: u32, drafts: usize) {
+        let (generated, length) = (sequence.generated(), sequence.tokens.len());
+        for (at, token) in sequence.drafts[..drafts].iter().enumerate() {
+            let kind = OutputKind::Sample(session.row_sampling(generated + at));
+            self.batch.outputs.push(OutputRow { row: row + 1 + at as u32, kind });
+            let guess = Guess { token: *token, length: length + 1 + at };
+            self.targets.push(Target { rank: sequence.rank, guess: Some(guess) });
+        }
     }
 
     /// The finished step.
-    pub(super) fn finish(mut self) -> (StepBatch, Vec<Rank>) {
+    pub(super) fn finish(mut self) -> (StepBatch, Vec<Target>) {
         self.batch.positions = Positions::Text(self.positions);
         (self.batch, self.targets)
     }
@@ -109,7 +149,7 @@ pub(super) fn publish(kv: &KvCache, sequence: &mut Sequence) {
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) step: StepId,
-    pub(super) targets: Vec<Rank>,
+    pub(super) targets: Vec<Target>,
     pub(super) rows: usize,
     pub(super) prefills: bool,
     pub(super) submitted: std::time::Duration,

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use foundation::TokenId;
 
-use crate::sampling::{SamplingLogits, SamplingParams, SharedConstraint};
+use crate::{
+    sampling::{SamplingLogits, SamplingParams, SharedConstraint},
+    speculation::SpeculationOptions,
+};
 
 /// One sequence to continue: token ids in, token ids out. Text, templates and stop strings belong to the caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +75,8 @@ pub struct EngineOptions {
     pub step_target: Option<Duration>,
     /// Plan and submit the next step while one runs, where the runner can.
     pub overlap: bool,
+    /// Guess tokens and verify several in one step; `None`: one token a step.
+    pub speculation: Option<SpeculationOptions>,
     /// Work is queued and no step has ended for so long: [`Health::ok`](super::Health) turns false.
     pub stall_after: Duration,
 }
@@ -85,6 +90,7 @@ impl Default for EngineOptions {
             decode_priority_burst: 0,
             step_target: Some(Duration::from_millis(250)),
             overlap: true,
+            speculation: None,
             stall_after: Duration::from_secs(5),
         }
     }

@@ -6,7 +6,7 @@ use foundation::BlockId;
 
 use super::{
     cache::{KvCache, PrefixHit},
-    table::{SequenceKv, first_needed},
+    table::{GroupTable, SequenceKv, first_needed},
 };
 
 /// What would be left of every group's blocks if the plan so far were carried out.
@@ -59,6 +59,20 @@ impl<'a> Tally<'a> {
             let end = (cached + tokens).div_ceil(self.kv.block_size());
             self.available[group] -= end.saturating_sub(table.end());
         }
+    }
+
+    /// Reserves blocks for up to `wanted` tokens behind the first `end`, which are reserved; as many as there are blocks for.
+    /// Nothing leaves the window for them.
+    pub fn extend(&mut self, sequence: &SequenceKv, end: usize, wanted: usize) -> usize {
+        let size = self.kv.block_size();
+        let held = |table: &GroupTable| table.end().max(end.div_ceil(size));
+        let rooms = sequence.groups.iter().zip(&self.available);
+        let rooms = rooms.map(|(table, available)| (held(table) + available) * size - end);
+        let tokens = rooms.min().unwrap_or(wanted).min(wanted);
+        for (table, available) in sequence.groups.iter().zip(&mut self.available) {
+            *available -= (end + tokens).div_ceil(size).saturating_sub(held(table));
+        }
+        tokens
     }
 
     /// Whether a new sequence can begin with `hit`, compute `tokens` more now, and be sure of blocks for `total`

@@ -1,6 +1,6 @@
 //! The making of one [`StepPlan`].
 //!
-//! Three passes: decode rows, chunks of running prefills, new sequences. Where blocks run out, the lowest-ranked
+//! Three passes: decode rows, chunks of running prefills, new sequences; and guesses with what they leave. Where blocks run out, the lowest-ranked
 //! running sequence that has no part in the step yet gives its blocks back; it is computed again later.
 //! The highest-ranked one always goes on, and any sequence fits alone (admission saw to it), so every one ends.
 
@@ -63,7 +63,44 @@ impl<'a> Planner<'a> {
                 self.plan_decodes();
             }
         }
+        if self.limits.draft_rows > 0 {
+            self.plan_drafts();
+        }
         self.plan
+    }
+
+    /// Guesses of sequences that decode, with the rows and blocks that nobody else wants in this step.
+    fn plan_drafts(&mut self) {
+        if self.is_better_later() {
+            self.plan.runs.clear();
+            return;
+        }
+        if !self.plan.preempt.is_empty() {
+            return;
+        }
+        let decoding = self.plan.runs.iter().filter(|run| !run.prefill).count();
+        let mut left = self.limits.draft_rows.saturating_sub(decoding);
+        left = left.min(self.limits.rows.saturating_sub(self.plan.rows()));
+        let runs = self.plan.runs.iter_mut().filter(|run| !run.prefill);
+        for run in runs {
+            let sequence = self.queue.running_at(run.rank).expect("it runs");
+            let end = sequence.computed + run.tokens;
+            let wanted = sequence.drafts.len().min(left);
+            run.drafts = self.tally.extend(&sequence.kv, end, wanted);
+            left -= run.drafts;
+        }
+    }
+
+    /// Sequences with guesses do not run ahead, so those of the step in flight could take part in the step after it together
+    /// with all that are planned now. Without this two of them would take turns for ever, each in every other step.
+    fn is_better_later(&self) -> bool {
+        let guesses = |sequence: &Sequence| !sequence.drafts.is_empty();
+        let in_flight = |sequence: &Sequence| guesses(sequence) && sequence.in_flight > 0;
+        let planned = |run: &RunPlan| self.queue.running_at(run.rank).is_some_and(guesses);
+        self.limits.steps_run
+            && self.plan.preempt.is_empty()
+            && self.plan.runs.iter().all(planned)
+            && self.queue.running.iter().any(in_flight)
     }
 
     fn is_ready(&self, sequence: &Sequence) -> bool {
@@ -121,7 +158,7 @@ impl<'a> Planner<'a> {
 
     fn push_run(&mut self, sequence: &Sequence, tokens: usize, prefill: bool) {
         self.rows_left -= tokens;
-        self.plan.runs.push(RunPlan { rank: sequence.rank, tokens, prefill });
+        self.plan.runs.push(RunPlan { rank: sequence.rank, tokens, drafts: 0, prefill });
     }
 
     /// Remembers the blocks that a chunk of `tokens` after `cached` completes.

@@ -36,6 +36,10 @@ pub struct StepLimits {
     pub mixes: bool,
     /// Where position regimes change.
     pub regime_thresholds: Vec<usize>,
+    /// Most rows of sequences that decode, with guesses among them.
+    pub draft_rows: usize,
+    /// A step is in flight.
+    pub steps_run: bool,
 }
 
 /// One step, decided and not yet done. Carried out in the order of its fields.
@@ -65,6 +69,8 @@ pub struct RunPlan {
     pub rank: Rank,
     /// How many; at least 1.
     pub tokens: usize,
+    /// So many of its guesses are computed behind them; only in decode rows.
+    pub drafts: usize,
     /// A prefill chunk, not a decode row.
     pub prefill: bool,
 }
@@ -77,6 +83,13 @@ pub trait Changes {
     fn stop(&mut self, sequence: &mut Sequence);
 }
 
+impl RunPlan {
+    /// Token rows, guesses included.
+    pub fn rows(&self) -> usize {
+        self.tokens + self.drafts
+    }
+}
+
 impl StepPlan {
     /// Nothing is computed.
     pub fn is_empty(&self) -> bool {
@@ -85,7 +98,7 @@ impl StepPlan {
 
     /// Token rows.
     pub fn rows(&self) -> usize {
-        self.runs.iter().map(|run| run.tokens).sum()
+        self.runs.iter().map(RunPlan::rows).sum()
     }
 
     /// Some rows are prefill.
@@ -124,6 +137,11 @@ impl RunnerQueue {
     /// Number of running sequences.
     pub fn running(&self) -> usize {
         self.running.len()
+    }
+
+    /// The running sequences, in the order in which [`RunnerQueue::iter`] begins.
+    pub fn running_mut(&mut self) -> impl Iterator<Item = &mut Sequence> {
+        self.running.iter_mut()
     }
 
     /// Number of waiting sequences.
@@ -186,6 +204,11 @@ impl RunnerQueue {
         } else if !plan.is_empty() {
             self.decode_streak = self.decode_streak.saturating_add(1);
         }
+    }
+
+    /// A running sequence.
+    pub(super) fn running_at(&self, rank: Rank) -> Option<&Sequence> {
+        self.place(rank).map(|place| &self.running[place])
     }
 
     fn place(&self, rank: Rank) -> Option<usize> {

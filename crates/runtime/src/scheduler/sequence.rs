@@ -61,6 +61,8 @@ pub struct Sequence {
     pub constrained: bool,
     /// It is constrained, and which tokens it may go on with is still being worked out.
     pub awaits_mask: bool,
+    /// Guesses at what follows `tokens`, to be verified once no token is in flight: it does not run ahead while there are any.
+    pub drafts: Vec<TokenId>,
 }
 
 impl Sequence {
@@ -105,7 +107,27 @@ impl Sequence {
             && !self.awaits_mask
             && self.remaining() > 0
             && regime == self.regime
-            && (self.in_flight == 0 || (self.decodes() && !self.constrained))
+            && (self.in_flight == 0 || (self.decodes() && self.runs_ahead()))
+    }
+
+    /// It may go on while its last token is in flight.
+    pub fn runs_ahead(&self) -> bool {
+        !self.constrained && self.drafts.is_empty()
+    }
+
+    /// Some of its output is committed.
+    pub fn has_output(&self) -> bool {
+        self.tokens.len() > self.prompt_tokens
+    }
+
+    /// How many tokens may be guessed behind the committed ones: the guesses and the token after them stay within every limit,
+    /// and the guesses within the regime.
+    pub fn draft_room(&self, thresholds: &[usize]) -> usize {
+        let length = self.tokens.len();
+        let output = self.max_tokens.saturating_sub(length - self.prompt_tokens + 1);
+        let whole = self.max_length.saturating_sub(length + 1);
+        let next = thresholds.iter().find(|threshold| **threshold >= length);
+        output.min(whole).min(next.map_or(usize::MAX, |threshold| threshold - length))
     }
 
     /// The most tokens that may come from a cache: all, or only those whose log-probabilities are not wanted any more.
@@ -118,6 +140,7 @@ impl Sequence {
 
     /// Forgets everything computed: blocks and slot are free.
     pub fn restart(&mut self) -> Option<SlotId> {
+        self.drafts.clear();
         self.kv = SequenceKv::default();
         self.computed = 0;
         self.published = 0;

@@ -67,6 +67,7 @@ impl FakeRunner {
             regime_thresholds: Vec::new(),
             mixes_prefill_and_decode: true,
             max_in_flight: 1,
+            rewinds: true,
             kv_dtype: DType::F32,
         }
     }

@@ -20,6 +20,7 @@ fn cache(groups: &[(Option<usize>, usize)]) -> KvCache {
         regime_thresholds: vec![],
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
+        rewinds: true,
         kv_dtype: DType::F32,
     };
     KvCache::new(&spec, true)

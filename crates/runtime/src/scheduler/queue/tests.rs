@@ -22,6 +22,7 @@ fn kv(blocks: usize) -> KvCache {
         regime_thresholds: vec![],
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
+        rewinds: true,
         kv_dtype: DType::F32,
     };
     KvCache::new(&spec, true)
@@ -35,6 +36,8 @@ fn limits() -> StepLimits {
         chunk_alone: 16,
         mixes: true,
         regime_thresholds: vec![],
+        draft_rows: 0,
+        steps_run: false,
     }
 }
 
@@ -60,6 +63,7 @@ fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
         slot: None,
         constrained: false,
         awaits_mask: false,
+        drafts: Vec::new(),
         prompt_scores: None,
         started: false,
     }
@@ -196,4 +200,75 @@ fn a_plan_changes_nothing_and_repeats() {
     let plan = queue.plan(&kv, &limits);
     assert_eq!(plan, queue.plan(&kv, &limits));
     assert_eq!((plan.rows(), kv.available(0)), (16, 20));
+}
+
+/// A queue of sequences that decode, with so many guesses each.
+fn guessing(kv: &KvCache, drafts: &[usize]) -> RunnerQueue {
+    let mut queue = RunnerQueue::new(0);
+    (1..).zip(drafts).for_each(|(id, _)| queue.push(sequence(id, 3, 0)));
+    step(&mut queue, kv, &limits());
+    for (sequence, drafts) in queue.running_mut().zip(drafts) {
+        sequence.drafts = vec![TokenId(7); *drafts];
+    }
+    queue
+}
+
+fn drafts(plan: &StepPlan) -> Vec<usize> {
+    plan.runs.iter().map(|run| run.drafts).collect()
+}
+
+#[test]
+fn guesses_get_the_rows_that_decode_rows_and_prefills_leave() {
+    let kv = kv(100);
+    let limits = StepLimits { draft_rows: 12, ..limits() };
+    let mut queue = guessing(&kv, &[4, 0, 9]);
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!(runs(&plan), [(1, 1), (2, 1), (3, 1)]);
+    assert_eq!(drafts(&plan), [4, 0, 5], "12 rows in all");
+    assert_eq!(plan.rows(), 12);
+    queue.push(sequence(4, 11, 0));
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!((runs(&plan)[3], drafts(&plan)), ((4, 11), vec![2, 0, 0, 0]), "16 rows in all");
+    let few = StepLimits { draft_rows: 2, ..limits };
+    assert_eq!(drafts(&queue.plan(&kv, &few)), [0; 4]);
+}
+
+#[test]
+fn guesses_take_blocks_that_nobody_wants_and_preempt_nobody() {
+    // Each holds one block of four, of which three are full.
+    let limits = StepLimits { draft_rows: 16, ..limits() };
+    let one_left = kv(3);
+    let plan = guessing(&one_left, &[6, 6]).plan(&one_left, &limits);
+    assert_eq!((drafts(&plan), plan.preempt.len()), (vec![4, 0], 0));
+    let none_left = kv(2);
+    let plan = guessing(&none_left, &[6, 6]).plan(&none_left, &limits);
+    assert_eq!((drafts(&plan), plan.preempt.len()), (vec![0, 0], 0));
+}
+
+#[test]
+fn sequences_with_guesses_wait_for_one_another() {
+    let kv = kv(100);
+    let limits = StepLimits { draft_rows: 16, steps_run: true, ..limits() };
+    let mut queue = guessing(&kv, &[2, 2]);
+    queue.running[0].in_flight = 1;
+    assert!(queue.plan(&kv, &limits).is_empty(), "the first comes back with the step in flight");
+    queue.push(sequence(3, 5, 0));
+    assert_eq!(runs(&queue.plan(&kv, &limits)), [(2, 1), (3, 5)], "there is other work");
+    queue.waiting.clear();
+    queue.running[1].drafts.clear();
+    assert_eq!(runs(&queue.plan(&kv, &limits)), [(2, 1)], "it has no guesses: it may run ahead");
+}
+
+#[test]
+fn guesses_stay_within_every_limit() {
+    let mut sequence = sequence(1, 10, 0);
+    (sequence.max_tokens, sequence.max_length) = (6, 1000);
+    sequence.tokens.push(TokenId(0));
+    assert_eq!(sequence.draft_room(&[]), 4, "one of six is there, and one comes anyway");
+    assert_eq!(sequence.draft_room(&[5, 13]), 2);
+    assert_eq!(sequence.draft_room(&[11]), 0);
+    sequence.max_length = 14;
+    assert_eq!(sequence.draft_room(&[]), 2);
+    sequence.max_length = 11;
+    assert_eq!(sequence.draft_room(&[]), 0);
 }
