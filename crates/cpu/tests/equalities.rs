@@ -11,7 +11,7 @@ use testkit::{
     equality::{FIXTURES, batched_is_alone, chunked_is_whole, copy_is_original, in_chunks, prompt},
     golden::{Golden, logits_distance},
     harness::Harness,
-    served::{bitwise, differences, mixed, prefix_hits, steady},
+    served::{bitwise, differences, guessable, mixed, prefix_hits, speculated, steady},
 };
 
 /// Runs a check on every fixture, loaded anew.
@@ -56,6 +56,20 @@ fn in_company_a_request_gives_what_it_gives_alone() {
     let alone: Vec<_> = requests.iter().map(|request| served.alone(request)).collect();
     let findings = differences(&together, &alone);
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn with_guesses_a_request_gives_what_it_gives_without() {
+    for fixture in ["gemma3", "phi3-longrope-long", "qwen3"] {
+        let engine = |options: &EngineOptions| Served::new(common::load(fixture).runner, options);
+        let vocab = common::load(fixture).spec().vocab_size;
+        let requests = guessable(vocab);
+        let plain = engine(&steady()).serve(&requests);
+        for (what, events, _) in speculated(&requests, &plain, engine, vocab) {
+            let findings = differences(&events, &plain);
+            assert!(findings.is_empty(), "{fixture}, {what}: {}", findings.join("\n"));
+        }
+    }
 }
 
 #[test]

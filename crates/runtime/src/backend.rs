@@ -117,6 +117,9 @@ pub struct LoadOptions {
     pub memory_fraction: Option<f32>,
     /// Element type of the KV cache; `None`: the backend's own.
     pub kv_dtype: Option<DType>,
+    /// Most guesses that a run may have behind its last token: a backend may make itself ready for such steps. More are no
+    /// error.
+    pub draft_tokens: usize,
     /// A row's result must not depend on the rows beside it, to the bit, whatever that costs. (On a backend where it never
     /// does, this changes nothing.)
     pub batch_invariant: bool,
@@ -133,6 +136,7 @@ impl Default for LoadOptions {
             kv_memory: None,
             memory_fraction: None,
             kv_dtype: None,
+            draft_tokens: 0,
             batch_invariant: false,
             threads: None,
         }

@@ -5,11 +5,11 @@ use runtime::{
     backend::{KvGroupSpec, RunnerSpec},
     engine::{EngineEvent, EngineOptions, EngineRequest, FinishReason, MetricsSnapshot},
     sampling::{SamplingLogits, SamplingParams},
-    speculation::{Method, PaceLimits, SpeculationOptions},
+    speculation::SpeculationOptions,
 };
 use testkit::{
     ChainConstraint, FakeModel, FakeRunner, Served,
-    served::{self, Events, differences, guessable, mixed, oracle, steady},
+    served::{self, Events, differences, eager, guessable, mixed, oracle, steady},
 };
 
 /// Tokens of the fake model.
@@ -24,16 +24,6 @@ fn spec() -> RunnerSpec {
         regime_thresholds: vec![50],
         max_in_flight: 2,
         ..FakeRunner::small_spec()
-    }
-}
-
-/// Guesses whether it pays or not.
-fn eager() -> SpeculationOptions {
-    let pace = PaceLimits { break_even: 0.0, break_even_in_company: 0.0, ..PaceLimits::default() };
-    SpeculationOptions {
-        method: Method::Ngram { shortest: 1, longest: 4 },
-        pace,
-        ..SpeculationOptions::default()
     }
 }
 

@@ -9,7 +9,7 @@ use runtime::{
         EngineCore, EngineEvent, EngineOptions, EngineRequest, MetricsSnapshot, Progress, Submitter,
     },
     sampling::{SamplingLogits, SamplingParams},
-    speculation::Proposer,
+    speculation::{Method, PaceLimits, Proposer, SpeculationOptions},
 };
 
 use crate::{Oracle, Rng, SimClock};
@@ -118,6 +118,40 @@ pub fn oracle(requests: &[EngineRequest], events: &[Events], lies: u64, vocab: u
         oracle.tell(RequestId(id), request.prompt.iter().copied().chain(output).collect());
     }
     oracle
+}
+
+/// Serves `requests` on new engines that speculate: with prompt lookup, with an oracle that is always right, and with one that lies
+/// once in three times. `plain` is how they went without. Gives each way's name, events and numbers.
+///
+/// # Panics
+/// Where nothing was guessed, or nothing guessed was right.
+pub fn speculated(
+    requests: &[EngineRequest],
+    plain: &[Events],
+    engine: impl Fn(&EngineOptions) -> Served,
+    vocab: usize,
+) -> Vec<(&'static str, Vec<Events>, MetricsSnapshot)> {
+    let options = EngineOptions { speculation: Some(eager()), ..steady() };
+    let served = |what, mut engine: Served| {
+        let events = engine.serve(requests);
+        let seen = engine.metrics();
+        assert!(seen.draft_tokens > 0, "{what}: nothing was guessed");
+        (what, events, seen)
+    };
+    let foreseen = |lies| {
+        let engine = engine(&options).guessing(Box::new(oracle(requests, plain, lies, vocab)));
+        let (what, events, seen) = served("foreseen", engine);
+        assert!(seen.accepted_tokens > 0, "{what}: nothing was right");
+        (what, events, seen)
+    };
+    vec![served("looked up", engine(&options)), foreseen(0), foreseen(3)]
+}
+
+/// Guesses whether it pays or not.
+pub fn eager() -> SpeculationOptions {
+    let pace = PaceLimits { break_even: 0.0, break_even_in_company: 0.0, ..PaceLimits::default() };
+    let method = Method::Ngram { shortest: 1, longest: 4 };
+    SpeculationOptions { method, pace, ..SpeculationOptions::default() }
 }
 
 /// The events without what may differ: times, and what was cached.
