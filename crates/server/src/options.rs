@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use foundation::{Bytes, DType};
-use tokenmill::{DeviceChoice, ModelOptions, Origin, Provenance};
+use tokenmill::{DeviceChoice, ModelOptions, Origin, Provenance, Speculation};
 
 use crate::{
     settings::{OptionSpec, Resolved, Source, find},
@@ -82,6 +82,10 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("batch_invariant", "batch-invariant"),
     ("threads", "threads"),
     ("prefix_cache", "no-prefix-cache"),
+    ("speculation", "speculate"),
+    ("speculative_tokens", "speculative-tokens"),
+    ("prompt_lookup_min", "prompt-lookup-min"),
+    ("prompt_lookup_max", "prompt-lookup-max"),
     ("max_queue", "max-queue"),
     ("stall_after", "stall-after"),
     ("chat_template", "chat-template"),
@@ -92,6 +96,9 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
 
 /// The words of `kv-cache-dtype`, but for `auto`, which leaves it to the backend.
 const KV_TYPES: &[(&str, DType)] = &[("bf16", DType::BF16), ("fp8", DType::F8E4M3)];
+
+/// The words of `speculate`.
+const SPECULATIONS: [Speculation; 2] = [Speculation::Off, Speculation::Ngram];
 
 /// Takes the settings that say how models are loaded, each with where it came from.
 pub fn model_options(settings: &Resolved) -> ModelOptions {
@@ -118,6 +125,10 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         max_queue: count("max-queue"),
         stall_after: settings.seconds("stall-after"),
         prefix_cache: Some(!settings.switch("no-prefix-cache")),
+        speculation: settings.text("speculate").and_then(speculation),
+        speculative_tokens: count("speculative-tokens"),
+        prompt_lookup_min: count("prompt-lookup-min"),
+        prompt_lookup_max: count("prompt-lookup-max"),
         chat_template: settings.text("chat-template").map(PathBuf::from),
         tool_call_parser: settings.text("tool-call-parser").map(str::to_owned),
         reasoning_parser: settings.text("reasoning-parser").map(str::to_owned),
@@ -129,6 +140,10 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
 
 fn kv_dtype(word: &str) -> Option<DType> {
     KV_TYPES.iter().find(|(known, _)| *known == word).map(|(_, dtype)| *dtype)
+}
+
+fn speculation(word: &str) -> Option<Speculation> {
+    SPECULATIONS.into_iter().find(|speculation| speculation.name() == word)
 }
 
 /// The option of the table that decides a field of [`ModelOptions`], if one does.
@@ -173,6 +188,12 @@ mod tests {
         let Kind::Choice(words) = find("kv-cache-dtype").unwrap().kind else { panic!("a choice") };
         let known: Vec<&str> = KV_TYPES.iter().map(|(word, _)| *word).collect();
         assert_eq!(words, [&["auto"], &known[..]].concat());
+    }
+
+    #[test]
+    fn every_word_of_speculate_is_known() {
+        let Kind::Choice(words) = find("speculate").unwrap().kind else { panic!("a choice") };
+        assert_eq!(words, SPECULATIONS.map(Speculation::name));
     }
 
     #[test]

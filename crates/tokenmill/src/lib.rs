@@ -57,7 +57,7 @@ pub use inspect::{InspectReport, inspect};
 pub use library::{Library, LibraryOptions, LocalModel};
 pub use model::{Model, ModelInfo, PromptFailure};
 pub use models::prompt::DecodeStream;
-pub use options::{GenerateOptions, ModelOptions};
+pub use options::{GenerateOptions, ModelOptions, Speculation};
 pub use prompt::Prompt;
 pub use resolve::ResolvedOptions;
 pub use runtime::{

@@ -17,13 +17,14 @@ use runtime::{
     backend::{Backend, LoadError, LoadOptions, MemoryPlan},
     engine::{Engine, EngineOptions},
     progress::ProgressEvent,
+    speculation::{Method, PaceLimits, SpeculationOptions},
 };
 
 use crate::{
     constrain::LazyVocabulary,
     error::{Error, Result},
     model::{Model, ModelInfo, ModelParts},
-    options::ModelOptions,
+    options::{ModelOptions, Speculation},
     settings::{Loaded, Setting},
 };
 
@@ -76,6 +77,9 @@ pub(crate) fn load(
     let memory = backend.admit(manifest, &load_options).map_err(failed)?;
     let runner = backend.load(manifest, &load_options, progress).map_err(failed)?;
     let engine_options = options.engine_options();
+    if let Some(speculation) = &engine_options.speculation {
+        speculation.check(runner.spec()).map_err(|reason| failed(LoadError::Option(reason)))?;
+    }
     let engine = Engine::start(runner, engine_options.clone());
     let info = model_info(&checkpoint, &engine, backend, &memory);
     let loaded = Loaded {
@@ -242,6 +246,9 @@ impl ModelOptions {
             ("max_step_tokens", self.max_step_tokens),
             ("threads", self.threads),
             ("max_queue", self.max_queue),
+            ("speculative_tokens", self.speculative_tokens),
+            ("prompt_lookup_min", self.prompt_lookup_min),
+            ("prompt_lookup_max", self.prompt_lookup_max),
         ];
         for (option, value) in counts {
             if value == Some(0) {
@@ -251,6 +258,7 @@ impl ModelOptions {
         }
         self.check_step()?;
         self.check_threads()?;
+        self.check_lookup()?;
         self.check_memory()
     }
 
@@ -267,6 +275,41 @@ impl ModelOptions {
                 ),
             }),
         }
+    }
+
+    fn check_lookup(&self) -> Result<()> {
+        let (shortest, longest) = self.lookup();
+        match shortest > longest {
+            false => Ok(()),
+            true => Err(Error::InvalidOption {
+                option: "prompt_lookup_min",
+                message: format!(
+                    "{shortest} is more than the {longest} tokens that are compared \
+                     (prompt_lookup_max)"
+                ),
+            }),
+        }
+    }
+
+    /// Tokens at the end that prompt lookup compares, at least and at most.
+    pub(crate) fn lookup(&self) -> (usize, usize) {
+        let Method::Ngram { shortest, longest } = SpeculationOptions::default().method;
+        (self.prompt_lookup_min.unwrap_or(shortest), self.prompt_lookup_max.unwrap_or(longest))
+    }
+
+    /// Most tokens guessed at a time.
+    pub(crate) fn guesses(&self) -> usize {
+        self.speculative_tokens.unwrap_or(PaceLimits::default().most)
+    }
+
+    fn speculation(&self) -> Option<SpeculationOptions> {
+        self.speculation.filter(|speculation| *speculation != Speculation::Off)?;
+        let (shortest, longest) = self.lookup();
+        Some(SpeculationOptions {
+            method: Method::Ngram { shortest, longest },
+            pace: PaceLimits { most: self.guesses(), ..PaceLimits::default() },
+            ..SpeculationOptions::default()
+        })
     }
 
     fn check_threads(&self) -> Result<()> {
@@ -301,6 +344,7 @@ impl ModelOptions {
             kv_memory: self.kv_memory,
             memory_fraction: self.memory_fraction,
             kv_dtype: self.kv_dtype,
+            draft_tokens: self.speculation().map_or(0, |speculation| speculation.pace.most),
             batch_invariant: self.batch_invariant.unwrap_or(built_in.batch_invariant),
             threads: self.threads,
         }
@@ -312,6 +356,7 @@ impl ModelOptions {
             max_queue: self.max_queue.unwrap_or(built_in.max_queue),
             prefix_cache: self.prefix_cache.unwrap_or(built_in.prefix_cache),
             stall_after: self.stall_after.unwrap_or(built_in.stall_after),
+            speculation: self.speculation(),
             ..built_in
         }
     }

@@ -96,6 +96,14 @@ pub struct ModelOptions {
     pub stall_after: Option<Duration>,
     /// Keep the KV cache of finished prompts for later requests that begin alike; `None`: yes.
     pub prefix_cache: Option<bool>,
+    /// Guess tokens and verify several in one step (`--speculate`); `None`: no. What is said does not change.
+    pub speculation: Option<Speculation>,
+    /// Most tokens guessed at a time (`--speculative-tokens`); `None`: 7.
+    pub speculative_tokens: Option<usize>,
+    /// Prompt lookup: tokens at the end that must have occurred before, at least (`--prompt-lookup-min`); `None`: 3.
+    pub prompt_lookup_min: Option<usize>,
+    /// Prompt lookup: tokens at the end that are compared, at most (`--prompt-lookup-max`); `None`: 8.
+    pub prompt_lookup_max: Option<usize>,
     /// A chat template to use instead of the checkpoint's own (`--chat-template`).
     pub chat_template: Option<PathBuf>,
     /// How calls of tools are told from text (`--tool-call-parser`), by name, or `none`; absent: as the chat template has
@@ -112,6 +120,25 @@ pub struct ModelOptions {
     /// Where the caller has its values from, by the name of the field (and `device`, for the library's choice). It changes
     /// nothing but what [`Model::settings`](crate::Model::settings) says; a value without an entry is simply given.
     pub provenance: BTreeMap<&'static str, Provenance>,
+}
+
+/// Who guesses tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speculation {
+    /// Nobody.
+    Off,
+    /// Prompt lookup: what followed the last occurrence of the text's end, in prompt or answer.
+    Ngram,
+}
+
+impl Speculation {
+    /// As settings have it: `none`, `ngram`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Speculation::Off => "none",
+            Speculation::Ngram => "ngram",
+        }
+    }
 }
 
 /// Made-up weights.

@@ -7,7 +7,10 @@ use models::dialect::{CALL_PARSER, REASONING_PARSER, Selection};
 use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
 
-use crate::{device::DeviceChoice, options::ModelOptions};
+use crate::{
+    device::DeviceChoice,
+    options::{ModelOptions, Speculation},
+};
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,6 +74,10 @@ impl ModelOptions {
             stall_after: Some(engine.stall_after),
             prefix_cache: Some(engine.prefix_cache),
             batch_invariant: Some(load.batch_invariant),
+            speculation: Some(self.speculation.unwrap_or(Speculation::Off)),
+            speculative_tokens: Some(self.guesses()),
+            prompt_lookup_min: Some(self.lookup().0),
+            prompt_lookup_max: Some(self.lookup().1),
             ..self
         }
     }
@@ -110,6 +117,7 @@ impl Loaded<'_> {
     /// What holds, and why: every option of a model that shapes how it runs.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = self.numbers();
+        settings.extend(self.speculation());
         settings.push(self.chat_template());
         settings.extend(self.parsers());
         let ignored = &self.options.ignored_config_keys;
@@ -144,6 +152,24 @@ impl Loaded<'_> {
                 .of("stall_after", format!("{} s", self.stall_after.as_secs_f64())),
             self.given_or("prefix_cache", options.prefix_cache.is_some(), Provenance::built_in())
                 .of("prefix_cache", self.prefix_cache.to_string()),
+        ]
+    }
+
+    fn speculation(&self) -> [Setting; 4] {
+        let options = self.options;
+        let (shortest, longest) = options.lookup();
+        let setting = |name, given: bool, value: String| {
+            self.given_or(name, given, Provenance::built_in()).of(name, value)
+        };
+        let who = options.speculation.unwrap_or(Speculation::Off).name().to_owned();
+        let count = |name, field: Option<usize>, value: usize| {
+            setting(name, field.is_some(), value.to_string())
+        };
+        [
+            setting("speculation", options.speculation.is_some(), who),
+            count("speculative_tokens", options.speculative_tokens, options.guesses()),
+            count("prompt_lookup_min", options.prompt_lookup_min, shortest),
+            count("prompt_lookup_max", options.prompt_lookup_max, longest),
         ]
     }
 
@@ -316,6 +342,10 @@ mod tests {
             "stall_after",
             "prefix_cache",
             "batch_invariant",
+            "speculation",
+            "speculative_tokens",
+            "prompt_lookup_min",
+            "prompt_lookup_max",
         ] {
             let (_, origin, why) = told(&ModelOptions::default(), &plan, setting);
             assert_eq!((origin, why.as_str()), (Origin::Default, "built in"), "{setting}");

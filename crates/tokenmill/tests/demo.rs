@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokenmill::{
     Bytes, ChatMessage, ChatOptions, ChatRequest, FinishReason, GenerateOptions, GenerationEvent,
-    Library, LibraryOptions, Model, ModelOptions, SessionOptions, TokenId,
+    Library, LibraryOptions, Model, ModelOptions, SessionOptions, Speculation, TokenId,
 };
 
 /// What transformers makes of the model, greedily: float32 arithmetic on its bf16 weights.
@@ -41,10 +41,14 @@ fn goldens() -> Goldens {
 }
 
 fn load() -> (TempDir, Model) {
+    load_with(ModelOptions::default())
+}
+
+fn load_with(options: ModelOptions) -> (TempDir, Model) {
     let place = tempfile::tempdir().unwrap();
     let built_in_dir = Some(place.path().to_owned());
     let library = Library::new(LibraryOptions { built_in_dir, ..Default::default() }).unwrap();
-    let options = ModelOptions { kv_memory: Some(Bytes::mib(64)), ..ModelOptions::default() };
+    let options = ModelOptions { kv_memory: Some(Bytes::mib(64)), ..options };
     let model = library.load("demo", options, &mut |_| true).unwrap();
     (place, model)
 }
@@ -88,6 +92,64 @@ fn it_answers_as_it_does_in_transformers() {
         };
         assert_eq!(reason, case.finish_reason, "{}", case.name);
     }
+}
+
+/// Guesses as soon as two tokens occurred before.
+fn speculative() -> ModelOptions {
+    ModelOptions {
+        speculation: Some(Speculation::Ngram),
+        prompt_lookup_min: Some(2),
+        ..ModelOptions::default()
+    }
+}
+
+#[test]
+fn with_guesses_it_says_the_same_in_fewer_steps() {
+    let (_place, plain) = load();
+    let (_other_place, guessing) = load_with(speculative());
+    let goldens = goldens();
+    let story = goldens.cases.iter().find(|case| case.name == "story").unwrap();
+    // A story that was told before, as far as its second sentence.
+    let told = [&story.prompt_ids[..], &story.output_ids, &story.output_ids[..60]].concat();
+    let prompts = goldens.cases.iter().map(|case| case.prompt_ids.clone()).chain([told]);
+    for (at, prompt) in prompts.enumerate() {
+        for temperature in [0.0, 0.7, 1.0] {
+            let said = |model: &Model| {
+                let options = GenerateOptions {
+                    temperature: Some(temperature),
+                    seed: Some(at as u64),
+                    logprobs: Some(2),
+                    ..greedy(60)
+                };
+                let output = model.generate(prompt.clone(), options).unwrap().output().unwrap();
+                let choice = &output.choices[0];
+                (choice.tokens.clone(), choice.text.clone(), format!("{:?}", choice.logprobs))
+            };
+            assert_eq!(said(&guessing), said(&plain), "prompt {at} at {temperature}");
+        }
+    }
+    let (with, without) = (guessing.metrics(), plain.metrics());
+    assert_eq!(without.drafts, 0);
+    assert_eq!(with.generation_tokens, without.generation_tokens);
+    assert!(with.accepted_tokens > 100, "{with:?}");
+    assert!(with.steps + with.accepted_tokens / 2 < without.steps, "{with:?}");
+}
+
+#[test]
+fn guesses_are_settled_as_the_model_is_loaded() {
+    let (_place, model) = load_with(speculative());
+    let told = |name: &str| {
+        let setting = model.settings().iter().find(|setting| setting.name == name).unwrap();
+        setting.value.clone()
+    };
+    assert_eq!((told("speculation"), told("prompt_lookup_min")), ("ngram".into(), "2".into()));
+    assert_eq!(told("speculative_tokens"), "7");
+    let place = tempfile::tempdir().unwrap();
+    let built_in_dir = Some(place.path().to_owned());
+    let library = Library::new(LibraryOptions { built_in_dir, ..Default::default() }).unwrap();
+    let options = ModelOptions { prompt_lookup_max: Some(1), ..speculative() };
+    let error = library.load("demo", options, &mut |_| true).err().unwrap().to_string();
+    assert!(error.contains("prompt_lookup_min") && error.contains("prompt_lookup_max"), "{error}");
 }
 
 #[test]

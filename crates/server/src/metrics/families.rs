@@ -67,6 +67,26 @@ const FAMILIES: &[Family] = &[
         Read::Counter(|m| m.preemptions),
     ),
     shared(
+        "spec_decode_num_drafts_total",
+        "Runs that verified guesses.",
+        Read::Counter(|m| m.drafts),
+    ),
+    shared(
+        "spec_decode_num_draft_tokens_total",
+        "Guesses verified.",
+        Read::Counter(|m| m.draft_tokens),
+    ),
+    shared(
+        "spec_decode_num_accepted_tokens_total",
+        "Guesses that were right.",
+        Read::Counter(|m| m.accepted_tokens),
+    ),
+    own(
+        "spec_decode_mean_accepted_length",
+        "Tokens that a run with guesses gave on average, the one that it gives anyway included.",
+        Read::Gauge(mean_accepted_length),
+    ),
+    shared(
         "request_success_total",
         "Requests that ended, by reason.",
         Read::Labelled(
@@ -183,6 +203,13 @@ impl Read {
             Read::Counter(_) | Read::Labelled(..) => "counter",
             Read::Histogram(_) => "histogram",
         }
+    }
+}
+
+fn mean_accepted_length(seen: &MetricsSnapshot) -> f64 {
+    match seen.drafts {
+        0 => 0.0,
+        drafts => 1.0 + seen.accepted_tokens as f64 / drafts as f64,
     }
 }
 

@@ -164,6 +164,21 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("threads", POSITIVE, "Threads for a backend's work on the host")
         .absent("all cores"),
     model("no-prefix-cache", Kind::Switch, "Compute every prompt anew").or("false"),
+    model(
+        "speculate",
+        Kind::Choice(&["none", "ngram"]),
+        "Guess tokens and verify several in one step: ngram looks for what followed the text's end before; answers stay as they are",
+    )
+    .or("none"),
+    model("speculative-tokens", POSITIVE, "Most tokens guessed at a time")
+        .unit("tokens")
+        .or("7"),
+    model("prompt-lookup-min", POSITIVE, "Tokens that ngram wants to have occurred before, at least")
+        .unit("tokens")
+        .or("3"),
+    model("prompt-lookup-max", POSITIVE, "Tokens that ngram compares, at most")
+        .unit("tokens")
+        .or("8"),
     model("max-queue", POSITIVE, "Most sequences that wait for their first step; more are refused")
         .unit("sequences")
         .or("1024"),
