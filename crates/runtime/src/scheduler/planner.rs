@@ -69,7 +69,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    /// Guesses of sequences that decode, with the rows and blocks that nobody else wants in this step.
+    /// Guesses of sequences that decode, with the rows and blocks that nobody else wants in this step, and equal shares of them.
     fn plan_drafts(&mut self) {
         if self.is_better_later() {
             self.plan.runs.clear();
@@ -81,26 +81,36 @@ impl<'a> Planner<'a> {
         let decoding = self.plan.runs.iter().filter(|run| !run.prefill).count();
         let mut left = self.limits.draft_rows.saturating_sub(decoding);
         left = left.min(self.limits.rows.saturating_sub(self.plan.rows()));
-        let runs = self.plan.runs.iter_mut().filter(|run| !run.prefill);
-        for run in runs {
+        let mut others = self.plan.runs.iter().filter(|run| self.guesses(run)).count();
+        for index in 0..self.plan.runs.len() {
+            let run = self.plan.runs[index];
+            if !self.guesses(&run) {
+                continue;
+            }
             let sequence = self.queue.running_at(run.rank).expect("it runs");
+            let wanted = sequence.drafts.len().min(left.div_ceil(others));
             let end = sequence.computed + run.tokens;
-            let wanted = sequence.drafts.len().min(left);
-            run.drafts = self.tally.extend(&sequence.kv, end, wanted);
-            left -= run.drafts;
+            let drafts = self.tally.extend(&sequence.kv, end, wanted);
+            self.plan.runs[index].drafts = drafts;
+            left -= drafts;
+            others -= 1;
         }
     }
 
     /// Sequences with guesses do not run ahead, so those of the step in flight could take part in the step after it together
     /// with all that are planned now. Without this two of them would take turns for ever, each in every other step.
     fn is_better_later(&self) -> bool {
-        let guesses = |sequence: &Sequence| !sequence.drafts.is_empty();
-        let in_flight = |sequence: &Sequence| guesses(sequence) && sequence.in_flight > 0;
-        let planned = |run: &RunPlan| self.queue.running_at(run.rank).is_some_and(guesses);
+        let in_flight = |sequence: &Sequence| !sequence.drafts.is_empty() && sequence.in_flight > 0;
         self.limits.steps_run
             && self.plan.preempt.is_empty()
-            && self.plan.runs.iter().all(planned)
+            && self.plan.runs.iter().all(|run| self.guesses(run))
             && self.queue.running.iter().any(in_flight)
+    }
+
+    /// The run is of a sequence that decodes and has guesses.
+    fn guesses(&self, run: &RunPlan) -> bool {
+        let sequence = self.queue.running_at(run.rank).filter(|_| !run.prefill);
+        sequence.is_some_and(|sequence| !sequence.drafts.is_empty())
     }
 
     fn is_ready(&self, sequence: &Sequence) -> bool {

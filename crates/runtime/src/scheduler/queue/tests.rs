@@ -228,7 +228,9 @@ fn guesses_get_the_rows_that_decode_rows_and_prefills_leave() {
     assert_eq!(plan.rows(), 12);
     queue.push(sequence(4, 11, 0));
     let plan = queue.plan(&kv, &limits);
-    assert_eq!((runs(&plan)[3], drafts(&plan)), ((4, 11), vec![2, 0, 0, 0]), "16 rows in all");
+    assert_eq!((runs(&plan)[3], drafts(&plan)), ((4, 11), vec![1, 0, 1, 0]), "16 rows in all");
+    queue.get_mut(Rank::new(0, RequestId(1))).unwrap().drafts.truncate(1);
+    assert_eq!(drafts(&queue.plan(&kv, &limits)), [1, 0, 1, 0]);
     let few = StepLimits { draft_rows: 2, ..limits };
     assert_eq!(drafts(&queue.plan(&kv, &few)), [0; 4]);
 }
