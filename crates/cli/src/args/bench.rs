@@ -54,6 +54,21 @@ pub struct Target {
     pub settings: ModelFlags,
 }
 
+/// How tokens are drawn while they are counted and timed.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Sampling")]
+pub struct DrawFlags {
+    /// Randomness, 0 or more; 0 always takes the likeliest token
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub temperature: f32,
+    /// Draw from the smallest set of tokens with this probability; without it as the checkpoint says
+    #[arg(long, value_name = "P")]
+    pub top_p: Option<f32>,
+    /// Draw from this many likeliest tokens, 0: all; without it as the checkpoint says
+    #[arg(long, value_name = "K")]
+    pub top_k: Option<u32>,
+}
+
 /// `tokenmill bench latency`.
 #[derive(Args, Debug)]
 pub struct LatencyArgs {
@@ -74,6 +89,8 @@ pub struct LatencyArgs {
     /// Repetitions before the measured ones
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub warmup: u32,
+    #[command(flatten)]
+    pub draw: DrawFlags,
 }
 
 /// `tokenmill bench throughput`.
@@ -90,6 +107,8 @@ pub struct ThroughputArgs {
     /// Tokens of each answer
     #[arg(long, short, value_name = "TOKENS", default_value_t = 128, value_parser = positive())]
     pub output_len: u32,
+    #[command(flatten)]
+    pub draw: DrawFlags,
 }
 
 /// `tokenmill bench serve`.

@@ -8,7 +8,8 @@ mod serving;
 use std::path::PathBuf;
 
 pub use bench::{
-    BenchArgs, BenchCommand, LatencyArgs, LoadArgs, ServeLoadArgs, Target, ThroughputArgs,
+    BenchArgs, BenchCommand, DrawFlags, LatencyArgs, LoadArgs, ServeLoadArgs, Target,
+    ThroughputArgs,
 };
 use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     support::{Home, Ran, fixture, llama, text},
@@ -33,6 +33,7 @@ fn latency_counts_every_token() {
     assert!(results["time_to_first_token"]["p50_ms"].as_f64() > Some(0.0));
     assert!(results["time_per_output_token"]["p90_ms"].as_f64() > Some(0.0));
     assert!(results["prefill_tokens_per_s"].as_f64() > Some(0.0));
+    assert!(results["host"]["cores_busy"].as_f64() > Some(0.0));
     let report = ran.json();
     assert_eq!(report["info"]["device"], "cpu");
     // The fixture's head is a matrix of its own: of the embedding a step reads single rows.
@@ -47,8 +48,30 @@ fn throughput_runs_on_made_up_weights() {
     fs::copy(fixture("qwen3").join("config.json"), dir.path().join("config.json")).unwrap();
     let arguments = ["bench", "throughput", "--synthetic", text(dir.path()), "--json", "-r9"];
     let ran = home.run(&[&arguments[..], &TINY].concat());
-    assert_eq!(results(&ran)["output_tokens"], 9 * 5);
+    let results = results(&ran);
+    assert_eq!(results["output_tokens"], 9 * 5);
+    assert!(results["host"]["processor_s"].as_f64() > Some(0.0), "{results}");
+    let rate = |of: &str| results[format!("{of}_tokens_per_s")].as_f64().unwrap();
+    assert!((rate("total") / (rate("prompt") + rate("output")) - 1.0).abs() < 1e-9, "{results}");
     assert_eq!(ran.json()["synthetic"], true);
+}
+
+#[test]
+fn tokens_are_drawn_as_the_command_line_says() {
+    let home = Home::new();
+    let model = llama();
+    for bench in [["throughput", "-r2"], ["latency", "-b2"]] {
+        let arguments = [&["bench"][..], &bench, &[&model, "--json"], &TINY].concat();
+        let sampling = |more: &[&str]| {
+            let ran = home.run(&[&arguments[..], more].concat());
+            ran.json()["shape"]["sampling"].clone()
+        };
+        assert_eq!(sampling(&[]), json!({ "temperature": 0 }));
+        let drawn = sampling(&["--temperature=0.8", "--top-p=0.9", "--top-k=7"]);
+        assert_eq!(drawn, json!({ "temperature": 0.8, "top_p": 0.9, "top_k": 7, "min_p": 0.0 }));
+        let wrong = home.run(&[&arguments[..], &["--temperature=0.5", "--top-p=2"]].concat());
+        wrong.failed(2, &["top_p"]);
+    }
 }
 
 #[test]
@@ -92,7 +115,7 @@ fn tables_are_for_people() {
     let home = Home::new();
     let model = llama();
     let ran = home.run(&[&["bench", "latency", &model, "--iterations=1"][..], &TINY].concat());
-    for word in ["latency of", "TTFT", "TPOT", "p50", "p90", "floor"] {
+    for word in ["latency of", "TTFT", "TPOT", "p50", "p90", "floor", "in all", "cores busy"] {
         assert!(ran.done().contains(word), "no {word} in {ran:?}");
     }
 }

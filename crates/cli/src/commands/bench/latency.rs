@@ -5,7 +5,9 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::{
-    Bench, engine,
+    Bench,
+    cost::HostCost,
+    engine,
     report::{Floor, Report},
     trace::{Measures, Trace, prefill_rate, span},
     workload,
@@ -20,6 +22,8 @@ struct Results {
     /// Of the time of a further token, the part that memory at its best would take; median.
     #[serde(skip_serializing_if = "Option::is_none")]
     percent_of_floor: Option<f64>,
+    /// Of engine and bench, which are one process, over all repetitions.
+    host: HostCost,
     #[serde(flatten)]
     measures: Measures,
 }
@@ -37,7 +41,9 @@ pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
     let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
     let mut progress = Progress::new(bench.output, &bench.interrupts);
     let total = u64::from(args.warmup + args.iterations);
-    let mut measured: Vec<Vec<Trace>> = Vec::new();
+    let options = engine::options(args.output_len, &args.draw);
+    let drawing = engine::drawing(&model, &options)?;
+    let (mut measured, mut host): (Vec<Vec<Trace>>, _) = (Vec::new(), HostCost::default());
     for iteration in 0..total {
         if !progress.counting("measuring", iteration, total) {
             return Err(Error::Interrupted);
@@ -51,10 +57,10 @@ pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
             args.prompt_len as usize,
             vocabulary,
         );
-        let traces =
-            engine::run_all(&runtime, &model, prompts, args.output_len, &bench.interrupts)?;
+        let burst = engine::run_all(&runtime, &model, prompts, &options, &bench.interrupts)?;
         if iteration >= u64::from(args.warmup) {
-            measured.push(traces);
+            measured.push(burst.traces);
+            host += burst.cost;
         }
     }
     progress.clear();
@@ -65,16 +71,19 @@ pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
     let results = Results {
         prefill_tokens_per_s: prefill / measured.len() as f64,
         percent_of_floor: floor.as_ref().zip(step).map(|(floor, ms)| floor.percent(ms)),
+        host,
         measures,
     };
     let shape = json!({
         "batch": args.batch, "prompt_len": args.prompt_len, "output_len": args.output_len,
         "iterations": args.iterations, "warmup": args.warmup, "seed": bench.target.seed,
+        "sampling": drawing,
     });
     let report = Report::new("latency", &model, bench, shape).with_floor(floor);
     report.tell(bench, &results, |table| {
         table.row("prefill", format!("{:.1} tokens/s", results.prefill_tokens_per_s));
         table.measures(&results.measures);
+        table.cost(&results.host);
         if let Some(percent) = results.percent_of_floor {
             table.row("of floor", format!("{percent:.1} % at the median TPOT"));
         }

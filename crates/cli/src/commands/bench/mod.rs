@@ -1,5 +1,6 @@
 //! `tokenmill bench`: measurements through the same engine thread, scheduler and sampler that `serve` uses.
 
+mod cost;
 mod engine;
 mod http;
 mod latency;

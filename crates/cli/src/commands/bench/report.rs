@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokenmill::{Bytes, Model, ModelInfo, Setting};
 
-use super::{Bench, stats::Summary, trace::Measures};
+use super::{Bench, cost::HostCost, stats::Summary, trace::Measures};
 use crate::{
     error::Error,
     machine::{self, Processor},
@@ -184,8 +184,10 @@ impl Table {
         self.row(
             "rate",
             format!(
-                "{:.1} output tokens/s, {:.1} prompt tokens/s",
-                measures.output_tokens_per_s, measures.prompt_tokens_per_s
+                "{:.1} output tokens/s, {:.1} prompt tokens/s, {:.1} in all",
+                measures.output_tokens_per_s,
+                measures.prompt_tokens_per_s,
+                measures.total_tokens_per_s
             ),
         );
         let times = [
@@ -201,6 +203,12 @@ impl Table {
         for (name, summary) in times {
             self.times(name, summary.as_ref());
         }
+    }
+
+    /// What the host had to do for it.
+    pub fn cost(&mut self, cost: &HostCost) {
+        let HostCost { processor_s, cores_busy, .. } = cost;
+        self.row("host", format!("{cores_busy:.2} cores busy, {processor_s:.2} s of processor"));
     }
 
     /// One line of times.

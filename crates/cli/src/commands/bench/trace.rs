@@ -74,6 +74,8 @@ pub struct Measures {
     pub prompt_tokens_per_s: f64,
     /// Answer tokens a second over the whole time.
     pub output_tokens_per_s: f64,
+    /// Both together.
+    pub total_tokens_per_s: f64,
     /// From each request to its first token.
     pub time_to_first_token: Option<Summary>,
     /// Mean time of each request's tokens after the first.
@@ -105,6 +107,7 @@ impl Measures {
             output_tokens,
             prompt_tokens_per_s: per_second(prompt_tokens),
             output_tokens_per_s: per_second(output_tokens),
+            total_tokens_per_s: per_second(prompt_tokens + output_tokens),
             time_to_first_token: times(Trace::time_to_first),
             time_per_output_token: times(Trace::time_per_token),
             inter_token_latency: Summary::of(&gaps),
@@ -151,6 +154,7 @@ mod tests {
         assert_eq!((measures.prompt_tokens, measures.output_tokens), (200, 6));
         assert!((measures.wall_s - 0.5).abs() < 1e-9);
         assert!((measures.output_tokens_per_s - 12.0).abs() < 1e-6);
+        assert!((measures.total_tokens_per_s - 412.0).abs() < 1e-6);
         let first = measures.time_to_first_token.expect("both have a first token");
         assert!((first.p50_ms - 150.0).abs() < 1e-6);
         let per_token = measures.time_per_output_token.expect("both have further tokens");
