@@ -132,6 +132,7 @@ fn runner_spec(
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
         rewinds: true,
+        host: None,
         kv_dtype: DType::F32,
     }
 }

@@ -6,7 +6,7 @@ use foundation::{Bytes, DType, model::ModelManifest};
 use serde::Serialize;
 
 use crate::{
-    batch::{StepBatch, StepId, StepOutput},
+    batch::{Copied, CopyId, CopyWay, HostCopy, StepBatch, StepId, StepOutput},
     progress::ProgressEvent,
 };
 
@@ -60,6 +60,22 @@ pub trait StepRunner: Send {
 
     /// Waits for the oldest submitted step.
     fn wait(&mut self) -> Result<StepOutput, StepError>;
+
+    /// Queues copies of blocks to or from the host, where there is a [`RunnerSpec::host`]. They begin when every step
+    /// submitted before has ended, and then run beside later steps, which must leave the blocks that are written alone until
+    /// the copies are told of as made. A block that goes out may be overwritten meanwhile: what its slot holds is nothing then.
+    /// Batches of one way are made in order; those of the other may overtake them.
+    fn copy(&mut self, _way: CopyWay, copies: &[HostCopy]) -> Result<CopyId, StepError> {
+        Err(StepError::Invalid(format!(
+            "{} copies to or from a host tier, and none is there",
+            copies.len()
+        )))
+    }
+
+    /// A batch of copies that has been made and not been told of yet. Waits for nothing.
+    fn copied(&mut self) -> Result<Option<Copied>, StepError> {
+        Ok(None)
+    }
 }
 
 /// What a runner can do.
@@ -91,6 +107,17 @@ pub struct RunnerSpec {
     pub rewinds: bool,
     /// Mixed into prefix keys: caches of different precision never meet.
     pub kv_dtype: DType,
+    /// Host memory for blocks that leave the device; `None`: they are gone.
+    pub host: Option<HostTier>,
+}
+
+/// Host memory for KV blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostTier {
+    /// Slots of each KV group; 0: its blocks do not go there.
+    pub slots: Vec<usize>,
+    /// What a block of each KV group takes, all layers together.
+    pub block_bytes: Vec<u64>,
 }
 
 /// One KV group: its layers' caches grow alike.

@@ -5,11 +5,13 @@
 //! A row, not the model, carries what differs between requests.
 
 mod check;
+mod host;
 
 use std::{ops::Range, sync::Arc};
 
 use foundation::{BlockId, SlotId, TokenId};
 
+pub use self::host::{Copied, CopyId, CopyWay, HostCopy, HostSlot};
 use crate::sampling::RowSampling;
 
 /// Number of a step, counting up from 1 within one runner.

@@ -1,5 +1,5 @@
 //! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
-//! faults, full and sliding groups, regimes, masks that come late, guesses right and wrong. After each step every invariant is checked; in the end every ticket has
+//! faults, full and sliding groups, regimes, masks and blocks that come late, guesses right and wrong. After each step every invariant is checked; in the end every ticket has
 //! ended exactly once, every block is back, and every output is what the model gives alone.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use foundation::{RequestId, TokenId};
 use runtime::{
-    backend::{KvGroupSpec, RunnerSpec},
+    backend::{HostTier, KvGroupSpec, RunnerSpec},
     engine::{
         EngineCore, EngineEvent, EngineOptions, EngineRequest, FinishReason, Progress, Refusal,
         Submitter, Ticket,
@@ -17,7 +17,8 @@ use runtime::{
     speculation::{Method, PaceLimits, SpeculationOptions},
 };
 use testkit::{
-    ChainConstraint, FakeModel, FakeRunner, Fault, FaultKind, HeldWorkers, Oracle, Rng, SimClock,
+    ChainConstraint, CopyTimes, FakeModel, FakeRunner, Fault, FaultKind, HeldWorkers, Oracle, Rng,
+    SimClock,
 };
 
 /// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
@@ -43,6 +44,8 @@ fn every_seed_ends_well() {
     assert!(seen.constrained > SEEDS && seen.lost > SEEDS / 10, "{seen:?}");
     assert!(seen.steps_without > SEEDS && seen.waits > SEEDS, "{seen:?}");
     assert!(seen.accepted > 2 * SEEDS && seen.rejected > 2 * SEEDS, "{seen:?}");
+    assert!(seen.copied_out > 4 * SEEDS && seen.restored > SEEDS, "{seen:?}");
+    assert!(seen.dropped > SEEDS && seen.void > SEEDS / 10, "{seen:?}");
     assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
 }
 
@@ -67,6 +70,14 @@ struct Seen {
     accepted: u64,
     /// Guesses that were not, or came behind one that was not, or behind an end.
     rejected: u64,
+    /// Tokens that came back from the host.
+    restored: u64,
+    /// Blocks that went there.
+    copied_out: u64,
+    /// Of these, the ones that were evicted on the way.
+    void: u64,
+    /// Blocks that were evicted and lay nowhere else.
+    dropped: u64,
     steps: u64,
 }
 
@@ -84,6 +95,10 @@ impl Seen {
         self.hit_tokens += one.hit_tokens;
         self.accepted += one.accepted;
         self.rejected += one.rejected;
+        self.restored += one.restored;
+        self.copied_out += one.copied_out;
+        self.void += one.void;
+        self.dropped += one.dropped;
         self.steps += one.steps;
     }
 }
@@ -138,7 +153,8 @@ impl Simulation {
         let clock = SimClock::default();
         let runner = FakeRunner::new(spec.clone())
             .with_fault(fault)
-            .with_clock(clock.clone(), Duration::from_millis(1));
+            .with_clock(clock.clone(), Duration::from_millis(1))
+            .with_copy_times(copy_times(&mut rng));
         let model = FakeModel::new(&spec);
         let (submitter, core) =
             EngineCore::with_submitter(Box::new(runner), &options, Arc::new(clock.clone()));
@@ -188,7 +204,8 @@ impl Simulation {
             if progress == Progress::Idle && self.to_come == 0 {
                 return self.end();
             }
-            self.clock.advance(Duration::from_micros(100));
+            let waits = matches!(progress, Progress::Waits(_));
+            self.clock.advance(Duration::from_micros(if waits { 1000 } else { 100 }));
         }
         Err("it does not end".into())
     }
@@ -338,6 +355,10 @@ impl Simulation {
         self.seen.hit_tokens = metrics.prefix_hit_tokens;
         self.seen.accepted = metrics.accepted_tokens;
         self.seen.rejected = metrics.draft_tokens - metrics.accepted_tokens;
+        self.seen.restored = metrics.restored_tokens;
+        self.seen.copied_out = metrics.kv_blocks_out;
+        self.seen.void = metrics.kv_blocks_void;
+        self.seen.dropped = metrics.kv_blocks_lost;
         self.seen.steps = metrics.steps;
         Ok(self.seen)
     }
@@ -399,7 +420,7 @@ fn spec(rng: &mut Rng) -> RunnerSpec {
         2 => vec![full(rng), sliding(rng)],
         _ => vec![full(rng), sliding(rng), sliding(rng)],
     };
-    RunnerSpec {
+    let spec = RunnerSpec {
         vocab_size: rng.pick(&[6, 61, 61, 61, 61]),
         rewinds: !rng.one_in(20),
         max_sequence_tokens: rng.within(40..140),
@@ -411,7 +432,17 @@ fn spec(rng: &mut Rng) -> RunnerSpec {
         mixes_prefill_and_decode: !rng.one_in(4),
         max_in_flight: rng.within(1..4),
         ..FakeRunner::small_spec()
-    }
+    };
+    let sizes = |rng: &mut Rng| spec.kv_groups.iter().map(|_| rng.within(0..60)).collect();
+    let host = (!rng.one_in(3))
+        .then(|| HostTier { slots: sizes(rng), block_bytes: vec![1 << 20; spec.kv_groups.len()] });
+    RunnerSpec { host, ..spec }
+}
+
+/// From at once to longer than a step.
+fn copy_times(rng: &mut Rng) -> CopyTimes {
+    let most = Duration::from_micros(rng.pick(&[0, 100, 1000, 5000]));
+    CopyTimes { least: most / 10, most, rng: Rng::new(rng.next_u64()) }
 }
 
 /// Guessing of some kind, mostly where it does not pay.

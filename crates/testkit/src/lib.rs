@@ -20,7 +20,7 @@ pub mod served;
 
 pub use chain::ChainConstraint;
 pub use clock::SimClock;
-pub use fake::{FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
+pub use fake::{CopyTimes, FakeBackend, FakeModel, FakeRunner, Fault, FaultKind};
 pub use gate::{Gate, GatedBackend};
 pub use held::HeldWorkers;
 pub use oracle::Oracle;

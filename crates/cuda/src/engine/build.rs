@@ -169,6 +169,7 @@ fn runner_spec(parts: &Parts) -> RunnerSpec {
         mixes_prefill_and_decode: true,
         max_in_flight: IN_FLIGHT,
         rewinds: true,
+        host: None,
         kv_dtype: match kv_format {
             KvFormat::Bf16 => DType::BF16,
             KvFormat::Fp8 => DType::F8E4M3,

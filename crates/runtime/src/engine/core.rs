@@ -18,6 +18,7 @@ use super::{
     drafts::Drafts,
     inbox::{Command, EngineSide, Job, Shared, Submitter},
     masks::{MaskReply, Masks},
+    offload::{COPY_POLL, Offload},
     pack::{InFlight, Packer, Sessions, Target, publish},
     session::{Session, Slots},
     workers::{AtOnce, Workers},
@@ -37,8 +38,8 @@ use crate::{
 pub enum Progress {
     /// Something; there may be more.
     Worked,
-    /// Nothing: masks are on their way, and it is for them that the next step waits, until a command comes or so much time has
-    /// passed; `None`: until a command comes, there being nobody else who could go on.
+    /// Nothing: masks or blocks are on their way, and it is for them that the next step waits, until a command comes or so much
+    /// time has passed; `None`: until a command comes, there being nobody else who could go on.
     Waits(Option<Duration>),
     /// There is nothing to do until a command comes.
     Idle,
@@ -62,6 +63,8 @@ pub struct EngineCore {
     masks: Masks,
     /// Guesses, where the engine speculates.
     drafts: Option<Drafts>,
+    /// Copies of blocks to and from the host, where the runner has room for them.
+    offload: Option<Offload>,
     no_tokens: Arc<[TokenId]>,
     shared: Arc<Shared>,
     inbox: Receiver<Command>,
@@ -85,6 +88,7 @@ impl EngineCore {
         side: EngineSide,
     ) -> Self {
         let spec = runner.spec().clone();
+        let kv = KvCache::new(&spec, options.prefix_cache);
         let wanted_rows = options.max_step_tokens.unwrap_or(usize::MAX);
         EngineCore {
             depth: if options.overlap { spec.max_in_flight.clamp(1, 2) } else { 1 },
@@ -97,7 +101,8 @@ impl EngineCore {
             last_step: StepId(0),
             last_end: Duration::ZERO,
             cost: StepCost::new(options.step_target),
-            kv: KvCache::new(&spec, options.prefix_cache),
+            offload: kv.has_host().then(Offload::default),
+            kv,
             masks: Masks::new(Box::new(AtOnce), side.to_inbox),
             drafts: drafts(options, &spec),
             no_tokens: Arc::from([]),
@@ -142,8 +147,8 @@ impl EngineCore {
         command.map(|command| self.accept(command)).is_ok()
     }
 
-    /// Blocks until a command comes, or for so long. Masks come as commands.
-    pub(super) fn wait_for_masks(&mut self, at_most: Option<Duration>) {
+    /// Blocks until a command comes, or for so long. Masks come as commands; copies are asked after.
+    pub(super) fn wait_for_news(&mut self, at_most: Option<Duration>) {
         let command = match at_most {
             Some(at_most) => self.inbox.recv_timeout(at_most).ok(),
             None => self.inbox.recv().ok(),
@@ -155,20 +160,25 @@ impl EngineCore {
 
     /// Submits the next step, and commits the oldest when enough are in flight or nothing could be submitted.
     fn advance(&mut self) -> Result<Progress, StepError> {
+        self.take_copies()?;
         if let Some(at_most) = self.time_for_masks() {
             return Ok(Progress::Waits(Some(at_most)));
         }
         self.propose();
         let plan = self.plan();
         let submitted = !plan.is_empty();
-        let moved = submitted || !plan.preempt.is_empty();
+        let moved = submitted || !plan.preempt.is_empty() || !plan.restore.is_empty();
         self.carry_out(&plan)?;
+        self.copy_out()?;
         if self.in_flight.len() >= self.depth || (!submitted && !self.in_flight.is_empty()) {
             self.commit_oldest()?;
             return Ok(Progress::Worked);
         }
         if moved {
             return Ok(Progress::Worked);
+        }
+        if self.offload.as_ref().is_some_and(Offload::is_busy) {
+            return Ok(Progress::Waits(Some(COPY_POLL)));
         }
         if self.sessions.is_empty() {
             return Ok(Progress::Idle);
@@ -191,6 +201,31 @@ impl EngineCore {
         self.masks.worth_waiting(self.shared.clock.now(), others)
     }
 
+    /// Takes in which copies have been made. Sequences whose blocks are back find them in the index.
+    fn take_copies(&mut self) -> Result<(), StepError> {
+        let Some(offload) = &mut self.offload else { return Ok(()) };
+        let (runner, metrics) = (&mut *self.runner, &self.shared.metrics);
+        offload.take(runner, &mut self.kv, &mut self.queue, metrics)
+    }
+
+    /// Begins to bring blocks back as planned: in front of the step, whose blocks are yet to be taken.
+    fn copy_in(&mut self, plan: &StepPlan) -> Result<(), StepError> {
+        match &mut self.offload {
+            Some(offload) if !plan.restore.is_empty() => {
+                offload.bring(&plan.restore, &mut *self.runner, &mut self.kv, &self.queue)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to copy out what is soon to be evicted: behind the step, which has evicted what it had to.
+    fn copy_out(&mut self) -> Result<(), StepError> {
+        match &mut self.offload {
+            Some(offload) => offload.save(&mut *self.runner, &mut self.kv),
+            None => Ok(()),
+        }
+    }
+
     fn propose(&mut self) {
         if let Some(drafts) = &mut self.drafts {
             drafts.propose(&mut self.queue, &self.spec.regime_thresholds, self.depth > 1);
@@ -207,6 +242,7 @@ impl EngineCore {
             regime_thresholds: self.spec.regime_thresholds.clone(),
             draft_rows: self.drafts.as_ref().map_or(0, Drafts::step_rows),
             steps_run: !self.in_flight.is_empty(),
+            cache_cost: self.offload.as_ref().map(|offload| offload.cost(self.cost.per_row())),
         };
         self.queue.plan(&self.kv, &limits)
     }
@@ -216,6 +252,7 @@ impl EngineCore {
         let (queue, kv, mut moves) = self.moves();
         queue.apply(plan, kv, &mut moves);
         let slot_resets = moves.resets;
+        self.copy_in(plan)?;
         if plan.is_empty() {
             return Ok(());
         }
@@ -516,6 +553,8 @@ impl EngineCore {
             started: false,
             constrained: request.constraint.is_some(),
             awaits_mask: false,
+            restoring: None,
+            restored: false,
             drafts: Vec::new(),
         }
     }
@@ -541,6 +580,9 @@ impl EngineCore {
         tracing::error!(reason, "the engine failed");
         self.shared.fail(reason.to_owned());
         self.in_flight.clear();
+        if let Some(mut offload) = self.offload.take() {
+            offload.give_up(&mut self.kv, &mut self.queue);
+        }
         let ranks: Vec<Rank> = self.sessions.values().map(|session| session.rank).collect();
         for rank in ranks {
             self.finish(rank, FinishReason::Failed(reason.to_owned()));
@@ -553,6 +595,10 @@ impl EngineCore {
         let (used, total) = self.kv.usage();
         metrics.kv_blocks_used.set(used as u64);
         metrics.kv_blocks_total.set(total as u64);
+        metrics.kv_blocks_lost.set(self.kv.lost());
+        let (used, total) = self.kv.host_usage();
+        metrics.host_blocks_used.set(used as u64);
+        metrics.host_blocks_total.set(total as u64);
         metrics.running.set(self.queue.running() as u64);
         metrics.waiting.set(self.queue.waiting() as u64);
         self.shared.running.store(self.queue.running(), Relaxed);
@@ -563,7 +609,8 @@ impl EngineCore {
 
     /// Every rule that must hold between two steps; the text names one that does not. For tests.
     pub fn check(&self) -> Result<(), String> {
-        self.kv.check(self.queue.iter().map(|sequence| &sequence.kv))?;
+        let restoring = self.offload.iter().flat_map(Offload::holding);
+        self.kv.check(self.queue.iter().map(|sequence| &sequence.kv).chain(restoring))?;
         let sequences = self.queue.iter().count();
         if sequences != self.sessions.len() {
             return Err(format!("{sequences} sequences, {} sessions", self.sessions.len()));
@@ -583,7 +630,9 @@ impl EngineCore {
 
     /// Whether nothing is held: no request, no block, no step in flight. For tests.
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.in_flight.is_empty() && self.kv.usage().0 == 0
+        let copies = self.kv.is_copying() || self.offload.as_ref().is_some_and(Offload::is_busy);
+        let held = self.kv.usage().0;
+        self.sessions.is_empty() && self.in_flight.is_empty() && held == 0 && !copies
     }
 }
 

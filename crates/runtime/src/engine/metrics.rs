@@ -107,6 +107,13 @@ declare! {
         drafts ["runs"] "Runs that verified guesses.";
         draft_tokens ["tokens"] "Guesses verified.";
         accepted_tokens ["tokens"] "Guesses that were right, each with one more token of its step.";
+        restored_tokens ["tokens"] "Tokens whose blocks came back from the host and were not computed again.";
+        kv_blocks_out ["blocks"] "Blocks copied to the host.";
+        kv_blocks_in ["blocks"] "Blocks copied back from the host.";
+        kv_blocks_void ["blocks"] "Copies to the host that were of no use: the block was evicted meanwhile.";
+        kv_bytes_out ["bytes"] "Bytes of blocks copied to the host.";
+        kv_bytes_in ["bytes"] "Bytes of blocks copied back from the host.";
+        kv_blocks_lost ["blocks"] "Cached blocks that were evicted and lie nowhere else.";
         computed_tokens ["tokens"] "Token rows computed, recomputation and discarded ones included.";
     }
     gauges {
@@ -114,6 +121,8 @@ declare! {
         waiting ["requests"] "Requests that wait for their first step, or for another after preemption.";
         kv_blocks_used ["blocks"] "Blocks held by sequences, of the fullest KV group.";
         kv_blocks_total ["blocks"] "Blocks there are, of the same KV group.";
+        host_blocks_used ["blocks"] "Slots on the host that keep blocks, of the fullest KV group.";
+        host_blocks_total ["blocks"] "Slots there are on the host, of the same KV group.";
     }
     histograms {
         time_to_first_token ["seconds"] SECONDS "From submission to the first token.";

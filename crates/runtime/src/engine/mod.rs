@@ -11,6 +11,7 @@ pub mod health;
 pub mod inbox;
 mod masks;
 pub mod metrics;
+mod offload;
 mod pack;
 pub mod request;
 mod session;

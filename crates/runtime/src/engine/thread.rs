@@ -124,7 +124,7 @@ fn serve(core: &mut EngineCore, shared: &Shared) {
         match core.step() {
             Progress::Worked => continue,
             Progress::Waits(at_most) => {
-                core.wait_for_masks(at_most);
+                core.wait_for_news(at_most);
                 continue;
             }
             Progress::Idle => {}

@@ -5,6 +5,7 @@ use std::{cell::RefCell, rc::Rc};
 use foundation::BlockId;
 
 use super::{
+    host::HostPool,
     key::BlockKey,
     pool::{BlockLease, BlockPool},
     table::{GroupTable, SequenceKv, first_needed},
@@ -18,14 +19,18 @@ use crate::{
 #[derive(Debug)]
 pub struct KvCache {
     block_size: usize,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     prefix_cache: bool,
 }
 
 #[derive(Debug)]
-struct Group {
-    spec: KvGroupSpec,
-    pool: Rc<RefCell<BlockPool>>,
+pub(super) struct Group {
+    pub(super) spec: KvGroupSpec,
+    pub(super) pool: Rc<RefCell<BlockPool>>,
+    /// Where its blocks go before they are evicted; without slots where they go nowhere.
+    pub(super) host: HostPool,
+    /// What a block takes, where that matters: with a host tier.
+    pub(super) block_bytes: u64,
 }
 
 /// Cached blocks that a sequence can begin with.
@@ -48,6 +53,13 @@ pub struct HitBlocks {
     pub blocks: Vec<BlockId>,
 }
 
+/// A beginning that every group can serve: for each, the number of its first block, and where the blocks lie.
+pub(super) struct Cut<P> {
+    pub(super) tokens: usize,
+    pub(super) groups: Vec<(usize, Vec<P>)>,
+    copy_last: bool,
+}
+
 /// What beginning with a hit takes beside the sequence's own blocks.
 #[derive(Debug, Default)]
 pub struct HitCopies {
@@ -60,13 +72,18 @@ pub struct HitCopies {
 impl KvCache {
     /// All blocks free. Without `prefix_cache` nothing is ever found again.
     pub fn new(spec: &RunnerSpec, prefix_cache: bool) -> Self {
-        let group = |spec: &KvGroupSpec| Group {
+        let host = spec.host.as_ref().filter(|_| prefix_cache);
+        let slots = |index: usize| host.map_or(0, |tier| tier.slots[index]);
+        let bytes = |index: usize| host.map_or(0, |tier| tier.block_bytes[index]);
+        let group = |(index, spec): (usize, &KvGroupSpec)| Group {
             spec: *spec,
             pool: Rc::new(RefCell::new(BlockPool::new(spec.blocks))),
+            host: HostPool::new(slots(index)),
+            block_bytes: bytes(index),
         };
         KvCache {
             block_size: spec.block_size,
-            groups: spec.kv_groups.iter().map(group).collect(),
+            groups: spec.kv_groups.iter().enumerate().map(group).collect(),
             prefix_cache,
         }
     }
@@ -117,31 +134,46 @@ impl KvCache {
     /// With `may_copy` a hit may reach to the very end of the sequence: its last token is computed again (somebody
     /// wants its logits) into a copy of the block.
     pub fn find(&self, keys: &[BlockKey], max_tokens: usize, may_copy: bool) -> PrefixHit {
-        let most = keys.len().min(max_tokens / self.block_size);
-        if !self.prefix_cache || most == 0 || self.groups.is_empty() {
+        let find = |group: &Group, key: &BlockKey| group.pool.borrow().find(key);
+        let Some(cut) = self.longest(keys, max_tokens, may_copy, find) else {
             return self.miss();
-        }
-        let found: Vec<Vec<Option<BlockId>>> =
-            self.groups.iter().map(|group| find_all(&group.pool.borrow(), &keys[..most])).collect();
-        let reach: Vec<Vec<usize>> = found.iter().map(|blocks| reach(blocks)).collect();
-        (1..=most)
-            .rev()
-            .find_map(|count| self.hit(&found, &reach, count, may_copy.then_some(max_tokens)))
-            .unwrap_or_else(|| self.miss())
+        };
+        let groups = cut.groups.into_iter().map(|(first, blocks)| HitBlocks { first, blocks });
+        PrefixHit { tokens: cut.tokens, groups: groups.collect(), copy_last: cut.copy_last }
     }
 
     fn miss(&self) -> PrefixHit {
         PrefixHit { groups: vec![HitBlocks::default(); self.groups.len()], ..PrefixHit::default() }
     }
 
-    /// The hit of `count` blocks, if every group has what its window needs.
-    fn hit(
+    /// The longest beginning that every group can serve from what `find` finds.
+    pub(super) fn longest<P: Copy>(
         &self,
-        found: &[Vec<Option<BlockId>>],
+        keys: &[BlockKey],
+        max_tokens: usize,
+        may_copy: bool,
+        find: impl Fn(&Group, &BlockKey) -> Option<P>,
+    ) -> Option<Cut<P>> {
+        let most = keys.len().min(max_tokens / self.block_size);
+        if !self.prefix_cache || most == 0 || self.groups.is_empty() {
+            return None;
+        }
+        let find_all =
+            |group: &Group| keys[..most].iter().map(|key| find(group, key)).collect::<Vec<_>>();
+        let found: Vec<Vec<Option<P>>> = self.groups.iter().map(find_all).collect();
+        let reach: Vec<Vec<usize>> = found.iter().map(|blocks| reach(blocks)).collect();
+        let whole = may_copy.then_some(max_tokens);
+        (1..=most).rev().find_map(|count| self.cut(&found, &reach, count, whole))
+    }
+
+    /// The first `count` blocks, if every group has what its window needs.
+    fn cut<P: Copy>(
+        &self,
+        found: &[Vec<Option<P>>],
         reach: &[Vec<usize>],
         count: usize,
         sequence_tokens: Option<usize>,
-    ) -> Option<PrefixHit> {
+    ) -> Option<Cut<P>> {
         let end = count * self.block_size;
         let copy_last = sequence_tokens == Some(end);
         let tokens = if copy_last { end - 1 } else { end };
@@ -151,10 +183,9 @@ impl KvCache {
             if first < count && reach[count - 1] < count - first {
                 return None;
             }
-            let blocks = found[first..count].iter().flatten().copied().collect();
-            groups.push(HitBlocks { first, blocks });
+            groups.push((first, found[first..count].iter().flatten().copied().collect()));
         }
-        Some(PrefixHit { tokens, groups, copy_last })
+        Some(Cut { tokens, groups, copy_last })
     }
 
     /// Leases on the blocks of a hit, the one to copy included: all hits of a plan are leased before any block is
@@ -215,6 +246,9 @@ impl KvCache {
             let held = table.leases.iter().zip(keys.iter().skip(table.first));
             for (lease, key) in held.skip(from.saturating_sub(table.first)) {
                 pool.publish(lease.block(), *key);
+                if group.host.find(key).is_some() {
+                    pool.set_copied(key, true);
+                }
             }
         }
     }
@@ -241,18 +275,14 @@ impl KvCache {
                 return Err(format!("group {index}: a block is held by no sequence"));
             }
         }
-        Ok(())
+        self.check_tiers()
     }
 }
 
-fn find_all(pool: &BlockPool, keys: &[BlockKey]) -> Vec<Option<BlockId>> {
-    keys.iter().map(|key| pool.find(key)).collect()
-}
-
 /// For each block, how many blocks in a row are there that end with it.
-fn reach(blocks: &[Option<BlockId>]) -> Vec<usize> {
+fn reach<P>(blocks: &[Option<P>]) -> Vec<usize> {
     let mut run = 0;
-    let count = |block: &Option<BlockId>| {
+    let count = |block: &Option<P>| {
         run = if block.is_some() { run + 1 } else { 0 };
         run
     };

@@ -9,6 +9,7 @@ use std::{
 use foundation::BlockId;
 
 use super::key::BlockKey;
+use crate::batch::HostSlot;
 
 /// The blocks of one KV group. Each is held, cached or free (see [`super`]).
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct BlockPool {
     index: HashMap<BlockKey, BlockId>,
     /// Counts the blocks given back.
     time: u64,
+    /// Counts the named blocks that were evicted and lie nowhere else.
+    lost: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +33,10 @@ struct Block {
     key: Option<BlockKey>,
     /// When it was given back; its place in `cached`.
     given_back: u64,
+    /// It lies in host memory, too.
+    copied: bool,
+    /// It is on its way to this slot. Eviction forgets that: the copy is void then.
+    copying: Option<HostSlot>,
 }
 
 impl BlockPool {
@@ -41,6 +48,7 @@ impl BlockPool {
             cached: BTreeMap::new(),
             index: HashMap::new(),
             time: 0,
+            lost: 0,
         }
     }
 
@@ -62,6 +70,47 @@ impl BlockPool {
     /// Where the block of this name lies.
     pub fn find(&self, key: &BlockKey) -> Option<BlockId> {
         self.index.get(key).copied()
+    }
+
+    /// Named blocks that were evicted and lie nowhere else, since the beginning.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The blocks that are evicted next, were `ahead` blocks to be taken at once, as far as they lie nowhere else and are on
+    /// no way there.
+    pub fn endangered(&self, ahead: usize) -> impl Iterator<Item = (BlockId, BlockKey)> {
+        let next = self.cached.values().take(ahead.saturating_sub(self.free.len()));
+        next.filter_map(|block| {
+            let entry = &self.blocks[block.0 as usize];
+            let alone = !entry.copied && entry.copying.is_none();
+            entry.key.filter(|_| alone).map(|key| (*block, key))
+        })
+    }
+
+    /// A copy of a named block to the host begins. Nobody holds the block for it.
+    pub fn begin_copy(&mut self, block: BlockId, slot: HostSlot) {
+        self.blocks[block.0 as usize].copying = Some(slot);
+    }
+
+    /// The copy has ended. Gives the block's name, or `None` where the block was evicted meanwhile: what was copied may be
+    /// anything.
+    pub fn end_copy(&mut self, block: BlockId, slot: HostSlot) -> Option<BlockKey> {
+        let entry = &mut self.blocks[block.0 as usize];
+        entry.copying.take_if(|copying| *copying == slot)?;
+        entry.key
+    }
+
+    /// The block of this name, if there is one, lies in host memory, or does not any more.
+    pub fn set_copied(&mut self, key: &BlockKey, copied: bool) {
+        if let Some(block) = self.find(key) {
+            self.blocks[block.0 as usize].copied = copied;
+        }
+    }
+
+    /// Whether the block of this name, if there is one, is said to lie in host memory.
+    pub fn copied(&self) -> impl Iterator<Item = (&BlockKey, bool)> {
+        self.index.iter().map(|(key, block)| (key, self.blocks[block.0 as usize].copied))
     }
 
     /// A block for new contents: a free one, else the cached one that was given back longest ago.
@@ -112,7 +161,10 @@ impl BlockPool {
     }
 
     fn forget(&mut self, block: BlockId) {
-        if let Some(key) = self.blocks[block.0 as usize].key.take() {
+        let entry = &mut self.blocks[block.0 as usize];
+        entry.copying = None;
+        if let Some(key) = entry.key.take() {
+            self.lost += u64::from(!std::mem::take(&mut entry.copied));
             self.index.remove(&key);
         }
     }
@@ -139,6 +191,11 @@ impl BlockPool {
             if entry.holders > 0 || entry.key.is_none() || entry.given_back != *time {
                 return Err(format!("cached block {block} is held, nameless or misplaced"));
             }
+        }
+        let nameless =
+            self.blocks.iter().any(|b| b.key.is_none() && (b.copied || b.copying.is_some()));
+        if nameless {
+            return Err("a block without name lies on the host, or goes there".to_owned());
         }
         let named = self.blocks.iter().filter(|block| block.key.is_some()).count();
         let misplaced =

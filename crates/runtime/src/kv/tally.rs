@@ -7,6 +7,7 @@ use foundation::BlockId;
 use super::{
     cache::{KvCache, PrefixHit},
     table::{GroupTable, SequenceKv, first_needed},
+    tiers::Restore,
 };
 
 /// What would be left of every group's blocks if the plan so far were carried out.
@@ -94,22 +95,53 @@ impl<'a> Tally<'a> {
             let copied = usize::from(hit.copy_last);
             let now = revived + copied + (hit.tokens + tokens).div_ceil(size).saturating_sub(end);
             let in_all = revived + copied + total.div_ceil(size).saturating_sub(end);
-            let must_fit = match self.kv.window(group) {
-                None => in_all + promised[group],
-                Some(_) => now,
-            };
-            if must_fit > self.available[group] {
+            if !self.fits(group, now, in_all, promised) {
                 return false;
             }
             taken.push(now);
         }
         for (group, blocks) in hit.groups.iter().enumerate() {
-            self.available[group] -= taken[group];
-            let idle = blocks.blocks.iter().filter(|block| self.is_idle(group, **block));
-            let idle: Vec<_> = idle.map(|block| (group, *block)).collect();
-            self.revived.extend(idle);
+            self.take(group, taken[group], blocks.blocks.iter().copied());
         }
         true
+    }
+
+    /// Whether a new sequence of `total` tokens could begin with what a restore brings back, and be sure of blocks for the rest
+    /// as in [`Tally::admit`]. If so the blocks of the restore are counted.
+    pub fn restore(&mut self, restore: &Restore, total: usize, promised: &[usize]) -> bool {
+        let groups = 0..restore.groups.len();
+        let taken = |group: usize| {
+            let idle = restore.shared(group).filter(|block| self.is_idle(group, *block)).count();
+            idle + restore.copies(group)
+        };
+        let fits = |group: usize| {
+            let (first, places) = &restore.groups[group];
+            let now = taken(group);
+            let rest = total.div_ceil(self.kv.block_size()).saturating_sub(first + places.len());
+            self.fits(group, now, now + rest, promised)
+        };
+        if !groups.clone().all(fits) {
+            return false;
+        }
+        let taken: Vec<usize> = groups.clone().map(taken).collect();
+        groups.for_each(|group| self.take(group, taken[group], restore.shared(group)));
+        true
+    }
+
+    /// Whether a new sequence can have so many blocks of a group now, and in all.
+    fn fits(&self, group: usize, now: usize, in_all: usize, promised: &[usize]) -> bool {
+        let must_fit = match self.kv.window(group) {
+            None => in_all + promised[group],
+            Some(_) => now,
+        };
+        must_fit <= self.available[group]
+    }
+
+    /// Counts so many blocks of a group as taken, those of `shared` among them that nobody held.
+    fn take(&mut self, group: usize, count: usize, shared: impl Iterator<Item = BlockId>) {
+        self.available[group] -= count;
+        let idle: Vec<_> = shared.filter(|block| self.is_idle(group, *block)).collect();
+        self.revived.extend(idle.into_iter().map(|block| (group, block)));
     }
 
     /// Blocks of a sequence that leave the window when it goes on from `cached`.

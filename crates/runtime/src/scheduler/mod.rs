@@ -8,6 +8,6 @@ mod planner;
 pub mod queue;
 pub mod sequence;
 
-pub use cost::StepCost;
-pub use queue::{Admission, Changes, RunPlan, RunnerQueue, StepLimits, StepPlan};
+pub use cost::{CacheCost, CopyCost, StepCost};
+pub use queue::{Admission, Changes, Restoration, RunPlan, RunnerQueue, StepLimits, StepPlan};
 pub use sequence::{Rank, Sequence};

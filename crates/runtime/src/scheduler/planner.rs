@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 
 use super::{
-    queue::{Admission, RunPlan, RunnerQueue, StepLimits, StepPlan},
+    queue::{Admission, Restoration, RunPlan, RunnerQueue, StepLimits, StepPlan},
     sequence::Sequence,
 };
-use crate::kv::{BlockKey, KvCache, PrefixHit, Tally};
+use crate::kv::{BlockKey, KvCache, PrefixHit, Restore, Tally};
 
 pub(super) struct Planner<'a> {
     queue: &'a RunnerQueue,
@@ -205,10 +205,24 @@ impl<'a> Planner<'a> {
             if sequence.awaits_mask {
                 continue;
             }
+            // Neither is what it waits for now, but its place and its blocks are its own.
+            if let Some(tokens) = sequence.restoring {
+                self.promise(&mut promised, tokens, sequence.goal().saturating_sub(tokens));
+                places = places.saturating_sub(1);
+                continue;
+            }
             if places == 0 || self.rows_left == 0 || !self.is_ready(sequence) {
                 return;
             }
             if self.is_worth_waiting(sequence) {
+                continue;
+            }
+            if let Some(restoration) = self.restore(sequence, &promised) {
+                let Restore { tokens, blocks, .. } = restoration.restore;
+                self.coming.extend(&sequence.chain.keys()[..blocks]);
+                self.promise(&mut promised, tokens, sequence.goal().saturating_sub(tokens));
+                self.plan.restore.push(restoration);
+                places -= 1;
                 continue;
             }
             let Some((hit, tokens)) = self.beginning(sequence, &promised) else { return };
@@ -224,14 +238,30 @@ impl<'a> Planner<'a> {
     /// Somebody else computes in this step the very block that this sequence would begin with: several choices for one
     /// prompt, or many questions on one document, compute it once.
     fn is_worth_waiting(&self, sequence: &Sequence) -> bool {
-        if !self.kv.finds_prefixes() || self.coming.is_empty() {
+        let restores = self.limits.cache_cost.is_some();
+        if !self.kv.finds_prefixes() || (self.coming.is_empty() && !restores) {
             return false;
         }
         let keys = sequence.chain.keys();
         let most = sequence.most_cached().min(sequence.goal());
         let found = self.kv.find(keys, most, false).tokens / self.kv.block_size();
         let useful = (found + 1) * self.kv.block_size() <= most;
-        useful && keys.get(found).is_some_and(|key| self.coming.contains(key))
+        let comes = |key: &BlockKey| self.coming.contains(key) || self.kv.is_coming(key);
+        useful && keys.get(found).is_some_and(comes)
+    }
+
+    /// What is to be brought back for a waiting sequence before it begins, if anything: it must be cheaper than computing it,
+    /// and the sequence must be able to begin with it.
+    fn restore(&mut self, sequence: &Sequence, promised: &[usize]) -> Option<Restoration> {
+        let cost = self.limits.cache_cost.filter(|_| !sequence.restored)?;
+        let (length, keys) = (sequence.goal(), sequence.chain.keys());
+        let most = sequence.most_cached().min(length);
+        let restore = self.kv.find_in_tiers(keys, most, most == length)?;
+        let there = self.kv.find(keys, most, most == length).tokens;
+        let gained = restore.tokens.saturating_sub(there);
+        let pays = gained > 0 && cost.restores(self.kv.bytes_back(&restore), gained);
+        let begins = pays && self.tally.restore(&restore, length, promised);
+        begins.then_some(Restoration { rank: sequence.rank, restore, gained })
     }
 
     /// The hit and the first chunk with which a waiting sequence can begin.

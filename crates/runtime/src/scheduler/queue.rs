@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::CacheCost;
 use super::{
     planner::Planner,
     sequence::{Rank, Sequence},
 };
-use crate::kv::{KvCache, PrefixHit};
+use crate::kv::{KvCache, PrefixHit, Restore};
 
 /// Every sequence that has not ended. Decode comes first; after `decode_priority_burst` decode-only steps in a row
 /// while a prefill waits, one prefill chunk is guaranteed. FIFO within a priority; nobody starves.
@@ -40,6 +41,8 @@ pub struct StepLimits {
     pub draft_rows: usize,
     /// A step is in flight.
     pub steps_run: bool,
+    /// What cached tokens cost; `None`: there is no host to bring any back from.
+    pub cache_cost: Option<CacheCost>,
 }
 
 /// One step, decided and not yet done. Carried out in the order of its fields.
@@ -49,8 +52,21 @@ pub struct StepPlan {
     pub preempt: Vec<Rank>,
     /// Waiting sequences that begin.
     pub admit: Vec<Admission>,
+    /// Waiting sequences whose beginnings are brought back from the host.
+    pub restore: Vec<Restoration>,
     /// Who computes how much; decode rows first.
     pub runs: Vec<RunPlan>,
+}
+
+/// A waiting sequence's beginning is brought back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restoration {
+    /// Whose.
+    pub rank: Rank,
+    /// The blocks.
+    pub restore: Restore,
+    /// Tokens that need not be computed because of it.
+    pub gained: usize,
 }
 
 /// A waiting sequence begins.
@@ -183,6 +199,11 @@ impl RunnerQueue {
             changes.start(&mut sequence);
             let place = self.running.partition_point(|running| running.rank < sequence.rank);
             self.running.insert(place, sequence);
+        }
+        for restoration in &plan.restore {
+            let sequence = self.waiting.get_mut(&restoration.rank);
+            let sequence = sequence.expect("a plan restores waiting sequences");
+            (sequence.restoring, sequence.restored) = (Some(restoration.restore.tokens), true);
         }
         self.count(plan);
     }

@@ -61,6 +61,10 @@ pub struct Sequence {
     pub constrained: bool,
     /// It is constrained, and which tokens it may go on with is still being worked out.
     pub awaits_mask: bool,
+    /// So many of its tokens are on their way back from the host; until they are there it waits, and others go on.
+    pub restoring: Option<usize>,
+    /// Tokens were brought back since it last ran: it has had its chance.
+    pub restored: bool,
     /// Guesses at what follows `tokens`, to be verified once no token is in flight: it does not run ahead while there are any.
     pub drafts: Vec<TokenId>,
 }
@@ -141,6 +145,7 @@ impl Sequence {
     /// Forgets everything computed: blocks and slot are free.
     pub fn restart(&mut self) -> Option<SlotId> {
         self.drafts.clear();
+        self.restored = false;
         self.kv = SequenceKv::default();
         self.computed = 0;
         self.published = 0;

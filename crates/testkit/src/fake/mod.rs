@@ -5,9 +5,11 @@
 //! [`FakeModel::alone`], which knows the true sequence.
 
 pub mod backend;
+mod copies;
 pub mod model;
 pub mod runner;
 
 pub use backend::FakeBackend;
+pub use copies::CopyTimes;
 pub use model::{Cell, Expected, FakeModel};
 pub use runner::{FakeRunner, Fault, FaultKind};

@@ -6,12 +6,17 @@ use foundation::{DType, TokenId};
 use runtime::{
     backend::{KvGroupSpec, RunnerSpec, StepError, StepRunner},
     batch::{
-        OutputKind, Positions, RowOutput, SequenceRun, StepBatch, StepId, StepOutput, TokenInput,
+        Copied, CopyId, CopyWay, HostCopy, OutputKind, Positions, RowOutput, SequenceRun,
+        StepBatch, StepId, StepOutput, TokenInput,
     },
+    engine::Clock,
     sampling::{SampleError, TokenCounts, sample, score},
 };
 
-use super::model::{Cell, FakeModel};
+use super::{
+    copies::{Copies, CopyTimes},
+    model::{Cell, FakeModel},
+};
 use crate::clock::SimClock;
 
 /// Something that goes wrong.
@@ -51,6 +56,7 @@ pub struct FakeRunner {
     last_step: StepId,
     fault: Option<Fault>,
     clock: Option<(SimClock, Duration)>,
+    copies: Copies,
 }
 
 impl FakeRunner {
@@ -68,6 +74,7 @@ impl FakeRunner {
             mixes_prefill_and_decode: true,
             max_in_flight: 1,
             rewinds: true,
+            host: None,
             kv_dtype: DType::F32,
         }
     }
@@ -84,6 +91,7 @@ impl FakeRunner {
             last_step: StepId(0),
             fault: None,
             clock: None,
+            copies: Copies::new(&spec),
             spec,
         }
     }
@@ -100,6 +108,17 @@ impl FakeRunner {
     pub fn with_clock(mut self, clock: SimClock, per_row: Duration) -> Self {
         self.clock = Some((clock, per_row));
         self
+    }
+
+    /// Lets copies take their time, by the clock that [`FakeRunner::with_clock`] gave.
+    #[must_use]
+    pub fn with_copy_times(mut self, times: CopyTimes) -> Self {
+        self.copies.times = Some(times);
+        self
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |(clock, _)| clock.now())
     }
 
     fn fails(&self, step: StepId, kind: FaultKind) -> bool {
@@ -267,6 +286,7 @@ impl StepRunner for FakeRunner {
             return Err(StepError::Fault("injected at submission".into()));
         }
         self.check(&batch).map_err(StepError::Invalid)?;
+        self.copies.settle(self.now(), &mut self.arenas);
         let rows = self.compute(&batch).map_err(StepError::Invalid)?;
         if let Some((clock, per_row)) = &self.clock {
             clock.advance(*per_row * batch.tokens.len() as u32);
@@ -283,5 +303,16 @@ impl StepRunner for FakeRunner {
             return Err(StepError::Fault("injected while waiting".into()));
         }
         Ok(output)
+    }
+
+    fn copy(&mut self, way: CopyWay, copies: &[HostCopy]) -> Result<CopyId, StepError> {
+        let now = self.now();
+        let queued = self.copies.queue(&self.spec, way, copies, now, &mut self.arenas);
+        queued.map_err(StepError::Invalid)
+    }
+
+    fn copied(&mut self) -> Result<Option<Copied>, StepError> {
+        self.copies.settle(self.now(), &mut self.arenas);
+        Ok(self.copies.made.pop_front())
     }
 }

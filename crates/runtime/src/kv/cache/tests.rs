@@ -21,6 +21,7 @@ fn cache(groups: &[(Option<usize>, usize)]) -> KvCache {
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
         rewinds: true,
+        host: None,
         kv_dtype: DType::F32,
     };
     KvCache::new(&spec, true)

@@ -4,14 +4,18 @@ use foundation::{DType, RequestId, SlotId, TokenId};
 
 use super::*;
 use crate::{
-    backend::{KvGroupSpec, RunnerSpec},
+    backend::{HostTier, KvGroupSpec, RunnerSpec},
     batch::StepId,
     kv::{ChainRoot, KeyChain, SequenceKv},
 };
 
 /// Blocks of 4 tokens in one full group.
 fn kv(blocks: usize) -> KvCache {
-    let spec = RunnerSpec {
+    KvCache::new(&spec(blocks), true)
+}
+
+fn spec(blocks: usize) -> RunnerSpec {
+    RunnerSpec {
         vocab_size: 8,
         hidden_size: 1,
         max_sequence_tokens: 1 << 20,
@@ -23,9 +27,9 @@ fn kv(blocks: usize) -> KvCache {
         mixes_prefill_and_decode: true,
         max_in_flight: 1,
         rewinds: true,
+        host: None,
         kv_dtype: DType::F32,
-    };
-    KvCache::new(&spec, true)
+    }
 }
 
 fn limits() -> StepLimits {
@@ -38,6 +42,7 @@ fn limits() -> StepLimits {
         regime_thresholds: vec![],
         draft_rows: 0,
         steps_run: false,
+        cache_cost: None,
     }
 }
 
@@ -63,6 +68,8 @@ fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
         slot: None,
         constrained: false,
         awaits_mask: false,
+        restoring: None,
+        restored: false,
         drafts: Vec::new(),
         prompt_scores: None,
         started: false,
@@ -273,4 +280,89 @@ fn guesses_stay_within_every_limit() {
     assert_eq!(sequence.draft_room(&[]), 2);
     sequence.max_length = 11;
     assert_eq!(sequence.draft_room(&[]), 0);
+}
+
+/// A cache of 16 blocks whose host keeps the first three of a prompt of request `id` that others have driven out.
+fn kv_with_three_on_the_host(id: u64) -> KvCache {
+    let host = HostTier { slots: vec![40], block_bytes: vec![1000] };
+    let groups = vec![KvGroupSpec { window: None, blocks: 16 }];
+    let spec = RunnerSpec { kv_groups: groups, host: Some(host), ..spec(16) };
+    let mut kv = KvCache::new(&spec, true);
+    let fill = |kv: &KvCache, id, tokens| {
+        let sequence = sequence(id, tokens, 0);
+        let mut held = kv.begin(&kv.find(&[], 0, false));
+        kv.grow(&mut held, tokens);
+        kv.publish(&held, sequence.chain.keys(), 0);
+    };
+    fill(&kv, id, 12);
+    fill(&kv, 90, 52);
+    let mut copies = Vec::new();
+    kv.begin_out(3, &mut copies);
+    assert_eq!((copies.len(), kv.end_out(&copies)), (3, 0));
+    fill(&kv, 91, 12);
+    kv
+}
+
+#[test]
+fn a_beginning_on_the_host_is_brought_back_where_that_pays_while_others_go_on() {
+    let mut kv = kv_with_three_on_the_host(1);
+    let mut queue = RunnerQueue::new(0);
+    queue.push(sequence(1, 14, 0));
+    queue.push(sequence(2, 3, 0));
+    let cost = |per_row| Some(CacheCost { per_byte: 1e-6, per_row: Some(per_row) });
+    let dear = StepLimits { cache_cost: cost(1e-4), ..limits() };
+    let plan = queue.plan(&kv, &dear);
+    assert_eq!(
+        (plan.restore.len(), runs(&plan)),
+        (0, vec![(1, 14), (2, 2)]),
+        "computing is cheaper"
+    );
+    let limits = StepLimits { cache_cost: cost(1e-3), ..limits() };
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!(runs(&plan), [(2, 3)], "5 ms or 12: it waits, and others go on");
+    let [Restoration { restore, gained: 12, .. }] = &plan.restore[..] else { panic!("{plan:?}") };
+    let mut copies = Vec::new();
+    let held = kv.restore(restore, &mut copies);
+    run(&mut queue, &kv, &plan);
+    assert_eq!(step(&mut queue, &kv, &limits), [(2, 1)], "it still waits");
+    kv.publish(&held, sequence(1, 14, 0).chain.keys(), 0);
+    kv.end_in(&copies);
+    drop(held);
+    queue.get_mut(Rank::new(0, RequestId(1))).unwrap().restoring = None;
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!(plan.admit[0].hit.tokens, 12);
+    assert_eq!(runs(&plan), [(2, 1), (1, 2)]);
+}
+
+#[test]
+fn what_one_brings_back_another_waits_for() {
+    let mut kv = kv_with_three_on_the_host(1);
+    let limits =
+        StepLimits { cache_cost: Some(CacheCost { per_byte: 0.0, per_row: None }), ..limits() };
+    let mut queue = RunnerQueue::new(0);
+    queue.push(sequence(1, 14, 0));
+    let mut twin = sequence(1, 14, 0);
+    twin.rank = Rank::new(0, RequestId(5));
+    queue.push(twin);
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!((plan.restore.len(), runs(&plan).len()), (1, 0), "in the same step");
+    let mut copies = Vec::new();
+    let held = kv.restore(&plan.restore[0].restore, &mut copies);
+    queue.apply(&plan, &kv, &mut NoChanges);
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!((plan.restore.len(), runs(&plan).len()), (0, 0), "and in later ones");
+    drop(held);
+}
+
+#[test]
+fn what_has_no_room_to_begin_is_not_brought_back() {
+    let kv = kv_with_three_on_the_host(1);
+    let limits =
+        StepLimits { cache_cost: Some(CacheCost { per_byte: 0.0, per_row: None }), ..limits() };
+    let mut queue = RunnerQueue::new(0);
+    queue.push(sequence(7, 60, 0));
+    assert_eq!(step(&mut queue, &kv, &limits), [(7, 16)]);
+    queue.push(sequence(1, 14, 0));
+    let plan = queue.plan(&kv, &limits);
+    assert_eq!((plan.restore.len(), plan.admit.len()), (0, 0), "15 of 16 blocks are promised");
 }
