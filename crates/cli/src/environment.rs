@@ -26,6 +26,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("HF_HUB_CACHE", "directory of downloaded models"),
     variable("HF_ENDPOINT", "hub to download from"),
     secret("HF_TOKEN", "token for gated models"),
+    secret("OPENAI_API_KEY", "key that bench serve --url sends where --bench-api-key gives none"),
     variable("XDG_CACHE_HOME", "parent of the cache when HF_HOME is not set"),
     variable("XDG_STATE_HOME", "parent of the chat history"),
     variable("NO_COLOR", "no colours"),
@@ -36,6 +37,11 @@ pub const VARIABLES: &[Variable] = &[
 /// A variable that is set and not empty.
 pub fn text(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The key for servers that speak the OpenAI API, by the name that their other clients know.
+pub fn openai_key() -> Option<String> {
+    text("OPENAI_API_KEY")
 }
 
 /// All variables that begin with `TOKENMILL_`.

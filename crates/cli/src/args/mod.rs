@@ -8,8 +8,8 @@ mod serving;
 use std::path::PathBuf;
 
 pub use bench::{
-    BenchArgs, BenchCommand, DrawFlags, LatencyArgs, LoadArgs, ServeLoadArgs, Target,
-    ThroughputArgs,
+    BenchArgs, BenchCommand, DrawFlags, Endpoint, LatencyArgs, Lengths, LoadArgs, PlotArgs, PlotX,
+    ServeLoadArgs, Target, ThroughputArgs, decimal,
 };
 use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;

@@ -81,7 +81,7 @@ fn serve_measures_its_own_server_over_http() {
     for pace in [["--concurrency", "3"], ["--rate", "200"]] {
         let arguments = ["bench", "serve", &model, "--json", "-r7"];
         let ran = home.run(&[&arguments[..], &TINY, &pace].concat());
-        let results = results(&ran);
+        let results = &results(&ran)[0];
         assert_eq!((&results["failed"], &results["requests"]), (&0.into(), &7.into()), "{results}");
         assert_eq!(results["prompt_tokens"], 7 * 24);
         assert_eq!(results["output_tokens"], 7 * 5);
@@ -94,8 +94,8 @@ fn a_server_behind_tls_is_measured_where_its_authority_is_trusted() {
     let url = format!("https://localhost:{}", tls::serve());
     let shape = ["bench", "serve", "--json", "-r3", "-p4", "-o2", "--url", &url];
     let report = home.run(&[&shape[..], &["--tls-ca", &tls::authority()]].concat()).json();
-    assert_eq!(report["results"]["failed"], 0, "{report}");
-    assert_eq!(report["results"]["output_tokens"], 6, "{report}");
+    assert_eq!(report["results"][0]["failed"], 0, "{report}");
+    assert_eq!(report["results"][0]["output_tokens"], 6, "{report}");
     home.run(&shape).failed(1, &[&url, "UnknownIssuer", "--tls-ca"]);
     let wrong = ["--tls-ca", &fixture("llama").join("config.json").display().to_string()];
     home.run(&[&shape[..], &wrong].concat()).failed(2, &["--tls-ca", "no certificate"]);

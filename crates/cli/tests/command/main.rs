@@ -5,10 +5,12 @@
 mod bench;
 mod chat;
 mod inspect;
+mod load;
 mod local;
 mod machine;
 mod pull;
 mod run;
 mod serve;
+mod standin;
 mod support;
 mod tls;

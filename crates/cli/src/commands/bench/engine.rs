@@ -9,7 +9,11 @@ use super::{
     cost::{HostCost, Meter},
     trace::Trace,
 };
-use crate::{args::DrawFlags, error::Error, interrupt::Interrupts};
+use crate::{
+    args::{DrawFlags, decimal},
+    error::Error,
+    interrupt::Interrupts,
+};
 
 /// What every request of a burst asks for: `output_len` tokens, drawn as `flags` say, whatever ends a text.
 pub fn options(output_len: u32, flags: &DrawFlags) -> GenerateOptions {
@@ -33,11 +37,6 @@ pub fn drawing(model: &Model, options: &GenerateOptions) -> Result<Value, Error>
             "top_k": sampling.top_k, "min_p": decimal(sampling.min_p),
         }),
     })
-}
-
-/// The shortest number that reads as `x`: 0.8, not 0.800000011920929.
-fn decimal(x: f32) -> f64 {
-    x.to_string().parse().unwrap_or(x.into())
 }
 
 /// What came of a burst.

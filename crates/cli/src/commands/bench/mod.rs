@@ -1,15 +1,15 @@
 //! `tokenmill bench`: measurements through the same engine thread, scheduler and sampler that `serve` uses.
 
+mod client;
 mod cost;
 mod engine;
-mod http;
 mod latency;
 mod load;
+mod plot;
 mod report;
 mod serve;
 mod stats;
 mod throughput;
-mod tls;
 mod trace;
 mod workload;
 
@@ -39,6 +39,7 @@ pub fn bench(args: BenchArgs, verbosity: Verbosity, output: &Output) -> Result<(
         BenchCommand::Serve(args) => {
             serve::run(&args, &Bench::new(&args.target, verbosity, output)?)
         }
+        BenchCommand::Plot(args) => plot::run(&args, output),
         BenchCommand::Load(args) => load::run(&args, &Bench::new(&args.target, verbosity, output)?),
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokenmill::{Bytes, Model, ModelInfo, Setting};
 
-use super::{Bench, cost::HostCost, stats::Summary, trace::Measures};
+use super::{Bench, cost::HostCost, plot::Curve, stats::Summary, trace::Measures};
 use crate::{
     error::Error,
     machine::{self, Processor},
@@ -20,6 +20,9 @@ pub struct Report {
     version: &'static str,
     commit: &'static str,
     model: String,
+    /// What a picture calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     info: Option<ModelInfo>,
     synthetic: bool,
@@ -28,6 +31,14 @@ pub struct Report {
     settings: Vec<Setting>,
     #[serde(skip_serializing_if = "Option::is_none")]
     floor: Option<Floor>,
+}
+
+/// A report with its results.
+#[derive(Serialize)]
+struct Whole<'a, R> {
+    #[serde(flatten)]
+    report: &'a Report,
+    results: &'a R,
 }
 
 /// What no implementation can beat: what a step reads of the weights, at the speed of memory.
@@ -87,6 +98,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("BUILD_COMMIT"),
             model,
+            label: None,
             info: None,
             synthetic: false,
             processor: machine::processor(),
@@ -101,6 +113,18 @@ impl Report {
         Report { floor, ..self }
     }
 
+    /// With what a picture is to call it.
+    pub fn with_label(self, label: Option<String>) -> Self {
+        Report { label, ..self }
+    }
+
+    /// The results as a curve of a picture.
+    pub fn curve(&self, results: &impl Serialize) -> Result<Curve, Error> {
+        let broken = |error: serde_json::Error| Error::io("writing the results", error.into());
+        let whole = serde_json::to_value(Whole { report: self, results }).map_err(broken)?;
+        Curve::read(whole, None).map_err(Error::Usage)
+    }
+
     /// Prints the report with its `results`: as JSON, or as the table that `fill` makes.
     pub fn tell<R: Serialize>(
         &self,
@@ -108,12 +132,6 @@ impl Report {
         results: &R,
         fill: impl FnOnce(&mut Table),
     ) -> Result<(), Error> {
-        #[derive(Serialize)]
-        struct Whole<'a, R> {
-            #[serde(flatten)]
-            report: &'a Report,
-            results: &'a R,
-        }
         if bench.target.json {
             return bench.output.json(&Whole { report: self, results });
         }
@@ -172,6 +190,16 @@ impl Table {
         let _ = writeln!(self.text, "  {DIM}{label:<12}{DIM:#} {}", text.as_ref());
     }
 
+    /// A line that belongs to no label.
+    pub fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "  {text}");
+    }
+
+    /// What the columns below are.
+    pub fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.text, "  {DIM}{text}{DIM:#}");
+    }
+
     /// Rates and times.
     pub fn measures(&mut self, measures: &Measures) {
         self.row(
@@ -194,6 +222,7 @@ impl Table {
             ("TTFT", &measures.time_to_first_token),
             ("TPOT", &measures.time_per_output_token),
             ("ITL", &measures.inter_token_latency),
+            ("request", &measures.request_latency),
         ];
         let _ = writeln!(
             self.text,

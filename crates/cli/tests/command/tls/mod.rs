@@ -2,7 +2,7 @@
 //! to 2120, and vouched for by `authority.pem`, an authority whose key nobody has kept.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufReader, Read, Write},
     net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
@@ -14,6 +14,8 @@ use tokio_rustls::rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+
+use crate::standin::Request;
 
 /// Starts the server and gives its port; it lives as long as the tests.
 pub fn serve() -> u16 {
@@ -60,21 +62,8 @@ data: [DONE]
 /// Answers one request and closes.
 fn answer(stream: impl Read + Write) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
-    let mut first = String::new();
-    stream.read_line(&mut first)?;
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line)?;
-        if line.trim_end().is_empty() {
-            break;
-        }
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-    }
-    stream.read_exact(&mut vec![0; length])?;
-    let body = if first.starts_with("GET") { r#"{"data":[{"id":"m"}]}"# } else { STREAM };
+    let request = Request::read(&mut stream)?;
+    let body = if request.path == "/v1/models" { r#"{"data":[{"id":"m"}]}"# } else { STREAM };
     let length = body.len();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
     let stream = stream.get_mut();

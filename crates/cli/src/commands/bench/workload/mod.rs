@@ -1,22 +1,27 @@
 //! What a bench asks for: made-up prompts and the moments at which they arrive, all from one seed.
 
+mod chains;
+
 use std::time::Duration;
 
 use fastrand::Rng;
 
+pub use self::chains::{Content, Item, Role, Shape, Vocabulary, chains};
+
 /// Prompts of `length` random token ids below `vocabulary`; no two share a beginning worth caching.
 pub fn token_prompts(seed: u64, count: usize, length: usize, vocabulary: u32) -> Vec<Vec<u32>> {
     let mut rng = Rng::with_seed(seed);
-    let mut prompt = || (0..length).map(|_| rng.u32(..vocabulary.max(1))).collect();
-    (0..count).map(|_| prompt()).collect()
+    (0..count).map(|_| token_ids(&mut rng, length, vocabulary)).collect()
 }
 
-/// Prompts of `words` short random words, for a server whose vocabulary is not known.
-pub fn text_prompts(seed: u64, count: usize, words: usize) -> Vec<String> {
-    let mut rng = Rng::with_seed(seed);
+fn token_ids(rng: &mut Rng, length: usize, vocabulary: u32) -> Vec<u32> {
+    (0..length).map(|_| rng.u32(..vocabulary.max(1))).collect()
+}
+
+/// Short random words, for a server whose vocabulary is not known.
+fn words(rng: &mut Rng, count: usize) -> String {
     let mut word = || -> String { (0..rng.usize(2..6)).map(|_| rng.lowercase()).collect() };
-    let mut prompt = || (0..words).map(|_| word()).collect::<Vec<_>>().join(" ");
-    (0..count).map(|_| prompt()).collect()
+    (0..count).map(|_| word()).collect::<Vec<_>>().join(" ")
 }
 
 /// When each of `count` requests is sent, counted from the start: a Poisson process of `rate` requests a second.
@@ -43,7 +48,6 @@ mod tests {
         assert!(
             prompts.iter().all(|prompt| prompt.len() == 5 && prompt.iter().all(|id| *id < 100))
         );
-        assert_eq!(text_prompts(1, 2, 4)[0].split(' ').count(), 4);
     }
 
     #[test]
