@@ -1,19 +1,30 @@
 //! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
-//! faults, full and sliding groups, regimes, masks and blocks that come late, guesses right and wrong. After each step every invariant is checked; in the end every ticket has
-//! ended exactly once, every block is back, and every output is what the model gives alone.
+//! The whole runtime on a fake model, from one seed: arrivals, cancels, preemption in tiny pools, prefix sharing,
+//! faults, several choices for one prompt, time limits, full and sliding groups, regimes, masks and blocks that come late, guesses right
+//! and wrong. Each seed has a mixture of its own. After each step every invariant is checked; in the end every ticket has ended exactly
+//! once, every block is back, nobody was overtaken who should not have been, and every output is what the model gives alone.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use foundation::{RequestId, TokenId};
 use runtime::{
     backend::{HostTier, KvGroupSpec, RunnerSpec},
     engine::{
-        EngineCore, EngineEvent, EngineOptions, EngineRequest, FinishReason, Progress, Refusal,
-        Submitter, Ticket,
+        Clock, EngineCore, EngineEvent, EngineOptions, EngineRequest, FinishReason, Progress,
+        Refusal, Submitter, Ticket,
     },
     sampling::{SamplingLogits, SamplingParams},
+    scheduler::Rank,
     speculation::{Method, PaceLimits, SpeculationOptions},
 };
 use testkit::{
@@ -22,21 +33,30 @@ use testkit::{
 };
 
 /// How many seeds one run of the tests tries. A longer search needs no more than a greater number here.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 10_000;
 /// No simulation takes as many steps unless something turns in circles.
 const MOST_STEPS: usize = 20_000;
+/// Turns in which others begin before one that waits for a beginning which they share.
+const MOST_OVERTAKEN: u64 = 40;
+/// What a row takes.
+const ROW: Duration = Duration::from_millis(1);
+/// Between two turns of the engine.
+const TURN: Duration = Duration::from_micros(100);
 
 #[test]
 fn every_seed_ends_well() {
+    let next = AtomicU64::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut seen = Seen::default();
-    for seed in 0..SEEDS {
-        let result = std::panic::catch_unwind(|| Simulation::new(seed).run());
-        match result {
-            Ok(Ok(one)) => seen.add(&one),
-            Ok(Err(problem)) => panic!("seed {seed}: {problem}"),
-            Err(_) => panic!("seed {seed}: panicked"),
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| search(&next))).collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(part) => seen.add(&part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
-    }
+    });
     // A simulation that never meets the hard cases proves nothing.
     println!("{seen:?}");
     assert!(seen.finished > SEEDS && seen.cancelled > SEEDS / 10, "{seen:?}");
@@ -47,6 +67,24 @@ fn every_seed_ends_well() {
     assert!(seen.copied_out > 4 * SEEDS && seen.restored > SEEDS, "{seen:?}");
     assert!(seen.dropped > SEEDS && seen.void > SEEDS / 10, "{seen:?}");
     assert!(seen.failed > SEEDS / 20 && seen.refused > SEEDS / 10, "{seen:?}");
+    assert!(seen.timed_out > SEEDS / 10 && seen.families > SEEDS / 4, "{seen:?}");
+    assert!(seen.in_order > SEEDS, "{seen:?}");
+}
+
+/// Simulates seeds until there are none left.
+fn search(next: &AtomicU64) -> Seen {
+    let mut seen = Seen::default();
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= SEEDS {
+            return seen;
+        }
+        match std::panic::catch_unwind(|| Simulation::new(seed).run()) {
+            Ok(Ok(one)) => seen.add(&one),
+            Ok(Err(problem)) => panic!("seed {seed}: {problem}"),
+            Err(_) => panic!("seed {seed}: panicked"),
+        }
+    }
 }
 
 /// What the simulations met.
@@ -79,6 +117,14 @@ struct Seen {
     /// Blocks that were evicted and lay nowhere else.
     dropped: u64,
     steps: u64,
+    /// Requests whose time was over.
+    timed_out: u64,
+    /// Prompts that several choices were asked for.
+    families: u64,
+    /// Requests that began while no other one was before them.
+    in_order: u64,
+    /// The most requests that began before one that was to be before them.
+    most_overtaken: u64,
 }
 
 impl Seen {
@@ -100,15 +146,56 @@ impl Seen {
         self.void += one.void;
         self.dropped += one.dropped;
         self.steps += one.steps;
+        self.timed_out += one.timed_out;
+        self.families += one.families;
+        self.in_order += one.in_order;
+        self.most_overtaken = self.most_overtaken.max(one.most_overtaken);
     }
 }
 
 /// A request under way, and what its ticket has told.
 struct Open {
     request: EngineRequest,
+    rank: Rank,
+    /// It has heard something: it has begun, or ended.
+    begun: bool,
+    /// Requests that have begun meanwhile and were to begin after it.
+    overtaken: u64,
     /// Gone once the caller has dropped it.
     ticket: Option<Ticket>,
     events: Vec<EngineEvent>,
+}
+
+/// What a seed's requests are like: where everything is likely, much never happens together.
+struct Mixture {
+    /// Requests arrive in one of so many turns.
+    arrivals: usize,
+    /// And so many more right behind one, at the most.
+    crowd: usize,
+    /// Somebody changes his mind in one of so many turns.
+    second_thoughts: usize,
+    time_limits: bool,
+    priorities: bool,
+    families: bool,
+    constraints: bool,
+    penalties: bool,
+    scores: bool,
+}
+
+impl Mixture {
+    fn new(rng: &mut Rng) -> Mixture {
+        Mixture {
+            arrivals: rng.pick(&[1, 3, 3, 10]),
+            crowd: rng.pick(&[0, 0, 8]),
+            second_thoughts: rng.pick(&[3, 12, 12, 100]),
+            time_limits: rng.one_in(3),
+            priorities: rng.one_in(2),
+            families: rng.one_in(2),
+            constraints: !rng.one_in(3),
+            penalties: !rng.one_in(4),
+            scores: !rng.one_in(3),
+        }
+    }
 }
 
 struct Simulation {
@@ -125,6 +212,10 @@ struct Simulation {
     /// One of them comes in one of so many turns.
     mask_turns: usize,
     vocab_size: usize,
+    mixture: Mixture,
+    /// Rows of a step.
+    most_rows: u32,
+    prefix_cache: bool,
     /// Beginnings that prompts share.
     stems: Vec<Vec<TokenId>>,
     open: BTreeMap<RequestId, Open>,
@@ -142,10 +233,12 @@ impl Simulation {
             max_step_tokens: None,
             decode_priority_burst: rng.within(0..4) as u32,
             step_target: rng.pick(&[None, Some(Duration::from_millis(10))]),
+            step_stretch: rng.pick(&[None, Some(1.5), Some(3.0)]),
             overlap: !rng.one_in(4),
             speculation: (!rng.one_in(3)).then(|| speculation(&mut rng)),
             stall_after: Duration::from_secs(5),
         };
+        let most_rows = spec.max_step_tokens as u32;
         let fault = rng.one_in(8).then(|| Fault {
             step: rng.within(1..60) as u64,
             kind: rng.pick(&[FaultKind::Submit, FaultKind::Wait, FaultKind::Row]),
@@ -153,7 +246,7 @@ impl Simulation {
         let clock = SimClock::default();
         let runner = FakeRunner::new(spec.clone())
             .with_fault(fault)
-            .with_clock(clock.clone(), Duration::from_millis(1))
+            .with_clock(clock.clone(), ROW)
             .with_copy_times(copy_times(&mut rng));
         let model = FakeModel::new(&spec);
         let (submitter, core) =
@@ -171,6 +264,8 @@ impl Simulation {
         });
         let stems = stems.collect();
         let to_come = rng.within(4..24);
+        let mixture = Mixture::new(&mut rng);
+        let prefix_cache = options.prefix_cache;
         let open = BTreeMap::new();
         Simulation {
             rng,
@@ -183,6 +278,9 @@ impl Simulation {
             oracle,
             mask_turns,
             vocab_size: spec.vocab_size,
+            mixture,
+            most_rows,
+            prefix_cache,
             stems,
             open,
             to_come,
@@ -201,38 +299,25 @@ impl Simulation {
             self.seen.waits += u64::from(matches!(progress, Progress::Waits(_)));
             self.core.check()?;
             self.listen();
+            self.judge_order()?;
             if progress == Progress::Idle && self.to_come == 0 {
                 return self.end();
             }
             let waits = matches!(progress, Progress::Waits(_));
-            self.clock.advance(Duration::from_micros(if waits { 1000 } else { 100 }));
+            self.clock.advance(if waits { ROW } else { TURN });
         }
         Err("it does not end".into())
     }
 
     fn arrivals(&mut self) {
-        while self.to_come > 0 && self.rng.one_in(3) {
-            self.to_come -= 1;
-            let request = self.request();
-            match self.submitter.submit(request.clone()) {
-                Ok(ticket) => {
-                    let open = Open { request, ticket: Some(ticket), events: Vec::new() };
-                    let id = open.ticket.as_ref().map(Ticket::id).unwrap();
-                    if let Some(oracle) = &self.oracle {
-                        oracle.tell(id, self.truth(&open.request));
-                    }
-                    self.open.insert(id, open);
+        while self.to_come > 0 && self.rng.one_in(self.mixture.arrivals) {
+            for _ in 0..self.rng.within(0..self.mixture.crowd + 1) + 1 {
+                if self.to_come > 0 {
+                    self.arrival();
                 }
-                Err(Refusal::TooLong { tokens, limit }) => {
-                    assert!(tokens + 1 > limit, "{tokens} tokens fit {limit}");
-                    self.seen.refused += 1;
-                }
-                Err(Refusal::Busy { queued, limit, .. }) => {
-                    assert!(queued >= limit, "busy with {queued} of {limit}");
-                    self.seen.refused += 1;
-                }
-                Err(Refusal::Unhealthy { .. }) => assert!(self.fault.is_some(), "no fault"),
-                Err(other) => panic!("{other}"),
+            }
+            if self.rng.one_in(4) {
+                break;
             }
         }
     }
@@ -244,9 +329,55 @@ impl Simulation {
         request.prompt.iter().copied().chain(output).collect()
     }
 
+    /// One request, or several choices for one prompt.
+    fn arrival(&mut self) {
+        self.to_come -= 1;
+        let first = self.request();
+        let choices = match self.mixture.families && self.rng.one_in(3) {
+            true => self.rng.within(2..5),
+            false => 1,
+        };
+        let mut requests = vec![first; choices];
+        for (choice, request) in requests.iter_mut().enumerate() {
+            request.sampling.seed = request.sampling.seed.wrapping_add(choice as u64);
+        }
+        self.submit(requests);
+    }
+
+    fn submit(&mut self, requests: Vec<EngineRequest>) {
+        match self.submitter.submit_all(requests.clone()) {
+            Ok(tickets) => {
+                self.seen.families += u64::from(tickets.len() > 1);
+                for (request, ticket) in requests.into_iter().zip(tickets) {
+                    let (id, now) = (ticket.id(), self.clock.now());
+                    let rank = Rank::new(request.priority, now, id);
+                    let (ticket, events) = (Some(ticket), Vec::new());
+                    let open = Open { request, rank, begun: false, overtaken: 0, ticket, events };
+                    if let Some(oracle) = &self.oracle {
+                        oracle.tell(id, self.truth(&open.request));
+                    }
+                    self.open.insert(id, open);
+                }
+            }
+            Err(Refusal::TooMany { wanted, limit }) => {
+                assert!(wanted > limit, "{wanted} of {limit}");
+                self.seen.refused += 1;
+            }
+            Err(Refusal::TooLong { tokens, limit }) => {
+                assert!(tokens + 1 > limit, "{tokens} tokens fit {limit}");
+                self.seen.refused += 1;
+            }
+            Err(Refusal::Busy { queued, limit, .. }) => {
+                assert!(queued + requests.len() > limit, "busy with {queued} of {limit}");
+                self.seen.refused += 1;
+            }
+            Err(Refusal::Unhealthy { .. }) => assert!(self.fault.is_some(), "no fault"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
     fn request(&mut self) -> EngineRequest {
-        let rng = &mut self.rng;
-        let vocab = self.vocab_size;
+        let (rng, mixture, vocab) = (&mut self.rng, &self.mixture, self.vocab_size);
         // Of a handful of tokens, too many may be forbidden at once.
         let tiny = vocab < 20;
         let mut prompt = rng.pick(&self.stems);
@@ -258,9 +389,9 @@ impl Simulation {
         let max_tokens = if rng.one_in(12) { 0 } else { rng.within(1..30) as u32 };
         let stops = if tiny { rng.within(0..5) / 4 } else { rng.within(0..4) };
         let stop_tokens: Vec<TokenId> = (0..stops).map(|_| token(rng, vocab)).collect();
-        let constrained = !tiny && rng.one_in(3);
+        let constrained = !tiny && mixture.constraints && rng.one_in(3);
         EngineRequest {
-            sampling: sampling(rng, vocab),
+            sampling: sampling(rng, vocab, mixture.penalties),
             min_tokens: if rng.one_in(3) {
                 rng.within(0..max_tokens as usize + 1) as u32
             } else {
@@ -274,9 +405,13 @@ impl Simulation {
                 SamplingLogits::Top(0),
                 SamplingLogits::Top(3),
             ]),
-            prompt_logprobs: rng.pick(&[None, None, None, Some(0), Some(2)]),
+            prompt_logprobs: rng
+                .pick(&[None, None, None, Some(0), Some(2)])
+                .filter(|_| mixture.scores),
             cache_salt: rng.pick(&[None, None, Some("salt".to_owned())]),
-            priority: rng.pick(&[0, 0, 0, 1]),
+            priority: if mixture.priorities { rng.pick(&[0, 0, 0, 1]) } else { 0 },
+            time_limit: (mixture.time_limits && rng.one_in(2))
+                .then(|| Duration::from_micros(rng.within(0..40_000) as u64)),
             constraint: constrained.then(|| {
                 let lasts = rng.one_in(4).then(|| rng.within(1..20));
                 ChainConstraint { vocab_size: vocab, seed: rng.within(0..1000) as u64, lasts }
@@ -288,7 +423,7 @@ impl Simulation {
 
     /// Some callers cancel, some just go.
     fn second_thoughts(&mut self) {
-        if self.open.is_empty() || !self.rng.one_in(12) {
+        if self.open.is_empty() || !self.rng.one_in(self.mixture.second_thoughts) {
             return;
         }
         let ids: Vec<RequestId> = self.open.keys().copied().collect();
@@ -316,6 +451,33 @@ impl Simulation {
         }
     }
 
+    /// Whoever has begun in this turn was to begin before all who still wait. Only for a beginning that somebody else is just
+    /// computing does one wait while others overtake.
+    fn judge_order(&mut self) -> Result<(), String> {
+        let new = |open: &&mut Open| !open.begun && !open.events.is_empty();
+        // What wants no output may have nothing to compute, and nothing to wait for.
+        let starts = |open: &Open| {
+            open.request.max_tokens > 0 && matches!(open.events[0], EngineEvent::Started { .. })
+        };
+        let mut last = None;
+        for open in self.open.values_mut().filter(new) {
+            open.begun = true;
+            if starts(open) {
+                last = last.max(Some(open.rank));
+                self.seen.in_order += 1;
+            }
+        }
+        let waits = |open: &&mut Open| !open.begun && open.ticket.is_some();
+        for open in self.open.values_mut().filter(waits).filter(|open| Some(open.rank) < last) {
+            open.overtaken += 1;
+            self.seen.most_overtaken = self.seen.most_overtaken.max(open.overtaken);
+            if !self.prefix_cache || open.overtaken > MOST_OVERTAKEN {
+                return Err(format!("{:?} was overtaken {} times", open.rank, open.overtaken));
+            }
+        }
+        Ok(())
+    }
+
     fn end(mut self) -> Result<Seen, String> {
         self.listen();
         if !self.core.is_empty() {
@@ -338,6 +500,9 @@ impl Simulation {
                     ..
                 }) => {
                     self.seen.failed += 1;
+                }
+                Some(EngineEvent::Finished { reason: FinishReason::TimedOut, .. }) => {
+                    self.seen.timed_out += 1;
                 }
                 Some(EngineEvent::Finished { reason: FinishReason::ConstraintLost(_), .. }) => {
                     self.seen.lost += 1;
@@ -385,6 +550,16 @@ impl Simulation {
         }
         let whole = match reason {
             FinishReason::Cancelled => false,
+            FinishReason::TimedOut => {
+                let limit =
+                    open.request.time_limit.ok_or("its time was over, and it had all of it")?;
+                // With the step that runs then, at the latest.
+                let late = ROW * self.most_rows + 2 * TURN;
+                if usage.total_time < limit || usage.total_time > limit + late {
+                    return Err(format!("{limit:?} were over after {:?}", usage.total_time));
+                }
+                false
+            }
             FinishReason::Failed(_) | FinishReason::NoNumbers(_) if self.fault.is_some() => false,
             reason => {
                 if *reason != expected.reason {
@@ -461,12 +636,12 @@ fn speculation(rng: &mut Rng) -> SpeculationOptions {
     }
 }
 
-fn sampling(rng: &mut Rng, vocab_size: usize) -> SamplingParams {
+fn sampling(rng: &mut Rng, vocab_size: usize, penalties: bool) -> SamplingParams {
     if rng.one_in(3) {
         return SamplingParams::default();
     }
     // Penalties count tokens, and rows that count are not guessed about.
-    let (repetition_penalty, frequency_penalty, presence_penalty) = if rng.one_in(2) {
+    let (repetition_penalty, frequency_penalty, presence_penalty) = if penalties && rng.one_in(2) {
         (rng.pick(&[1.0, 1.3]), rng.pick(&[0.0, 0.5]), rng.pick(&[0.0, 0.25]))
     } else {
         (1.0, 0.0, 0.0)

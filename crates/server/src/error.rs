@@ -35,6 +35,8 @@ pub struct ApiError {
     pub message: String,
     /// When to try again.
     pub retry_after: Option<Duration>,
+    /// Clients that try again by themselves are told not to.
+    pub no_retry: bool,
 }
 
 /// What the log says of an error reply; travels among the reply's extensions.
@@ -68,6 +70,7 @@ impl ApiError {
             param: None,
             message: cut(message.into(), MAX_MESSAGE_CHARS),
             retry_after: None,
+            no_retry: false,
         }
     }
 
@@ -188,6 +191,12 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message).code("broke_off")
     }
 
+    /// 504: the request's own time limit was over. Trying again at once would only add to the load.
+    pub fn timed_out(message: impl Into<String>) -> Self {
+        let error = Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout_error", message);
+        ApiError { no_retry: true, ..error.code("timed_out") }
+    }
+
     /// The body, as it is also sent in the middle of a stream.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
@@ -226,6 +235,10 @@ impl IntoResponse for ApiError {
         if let Some(after) = self.retry_after {
             let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.no_retry {
+            // The official clients heed it.
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -267,6 +280,7 @@ impl From<Error> for ApiError {
                     .retry(retry_after)
             }
             Error::ConstraintLost(_) => ApiError::bad_request(message).code("constraint_lost"),
+            Error::TimedOut(_) => ApiError::timed_out(message),
             Error::Draining => ApiError::draining(),
             Error::NoNumbers(_) => ApiError::no_numbers(message),
             Error::BrokeOff(_) => ApiError::broke_off(message),
@@ -310,6 +324,9 @@ mod tests {
         assert_eq!(status_and_code(Error::Failed("x".into())), (503, Some("unhealthy")));
         assert_eq!(status_and_code(Error::BrokeOff("x".into())), (500, Some("broke_off")));
         assert_eq!(status_and_code(Error::NoNumbers("x".into())), (500, Some("no_numbers")));
+        let late = Error::TimedOut(Duration::from_secs(2));
+        assert_eq!(late.fate(), Fate::Caller);
+        assert_eq!(status_and_code(late), (504, Some("timed_out")));
         assert_eq!(status_and_code(Error::Internal("x".into())), (500, Some("internal_error")));
     }
 
@@ -320,6 +337,12 @@ mod tests {
             ApiError::from(Error::Busy { queued: 4, limit: 4, retry_after }).into_response();
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "2");
+    }
+
+    #[test]
+    fn a_request_whose_time_is_over_is_not_sent_again() {
+        let response = ApiError::from(Error::TimedOut(Duration::from_secs(2))).into_response();
+        assert_eq!(response.headers()["x-should-retry"], "false");
     }
 
     #[test]

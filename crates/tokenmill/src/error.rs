@@ -129,6 +129,12 @@ pub enum Error {
     /// The constraint could not be followed to the end. What came before obeys it.
     #[error("the constraint could not be followed any further: {0}; a simpler one may work")]
     ConstraintLost(String),
+    /// The request's own [time limit](crate::GenerateOptions::time_limit) was over before the answer was complete.
+    #[error(
+        "the answer was not complete within the request's time limit of {} s; ask for fewer tokens, or give it more time",
+        .0.as_secs_f64()
+    )]
+    TimedOut(Duration),
     /// The generation broke off: device or engine failed under it. What came before is not whole.
     #[error("the generation broke off: {0}")]
     BrokeOff(String),
@@ -149,7 +155,8 @@ impl Error {
             | Error::NoTokenizer { .. }
             | Error::NoChatTemplate { .. }
             | Error::NotFound(_)
-            | Error::ConstraintLost(_) => Fate::Caller,
+            | Error::ConstraintLost(_)
+            | Error::TimedOut(_) => Fate::Caller,
             Error::Busy { .. } | Error::Draining => Fate::Busy,
             Error::InvalidOption { .. }
             | Error::Load { .. }

@@ -468,6 +468,7 @@ impl Model {
             prompt_logprobs: options.prompt_logprobs.filter(|_| choice == 0),
             cache_salt: options.cache_salt.clone(),
             priority: options.priority.saturating_neg(),
+            time_limit: options.time_limit,
             constraint: constraint.cloned(),
         });
         let requests = requests.collect();
@@ -514,6 +515,7 @@ impl Model {
             eos_token_ids: resolved.eos_tokens.clone(),
             prompt_tokens,
             prompt_logprobs: options.prompt_logprobs.is_some(),
+            time_limit: options.time_limit,
         }
     }
 }

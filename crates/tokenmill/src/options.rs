@@ -59,8 +59,11 @@ pub struct GenerateOptions {
     pub parse_special: bool,
     /// Only requests of the same salt share cached prefixes.
     pub cache_salt: Option<String>,
-    /// Lower runs earlier. Built in: 0.
+    /// Lower runs earlier, one level being worth ten seconds of waiting. Built in: 0.
     pub priority: i32,
+    /// Most time from here to the end of the answer; one that is not complete by then ends as
+    /// [`Error::TimedOut`](crate::Error::TimedOut) and frees what it held. Built in: any time.
+    pub time_limit: Option<Duration>,
     /// What the text must be; where a prompt leaves off within a model's reasoning, what comes behind that. The text is whole
     /// where the choice ends with [`FinishReason::Stop`](crate::FinishReason::Stop) and no stop string or token did it.
     pub constraint: Option<Constraint>,

@@ -15,6 +15,7 @@ use foundation::{RequestId, TokenId};
 use super::{
     Clock, EngineOptions, FinishReason,
     admission::Limits,
+    deadlines::Deadlines,
     drafts::Drafts,
     inbox::{Command, EngineSide, Job, Shared, Submitter},
     masks::{MaskReply, Masks},
@@ -28,7 +29,8 @@ use crate::{
     batch::{RowOutput, SlotReset, StepBatch, StepId, StepOutput, TokenLogprobs},
     kv::{BlockLease, ChainRoot, KeyChain, KvCache, SequenceKv},
     scheduler::{
-        Changes, Rank, RunnerQueue, Sequence, StepCost, StepLimits, StepPlan, sequence::regime_of,
+        Changes, Rank, RunnerQueue, Sequence, StepBounds, StepCost, StepLimits, StepPlan,
+        sequence::regime_of,
     },
     speculation::Proposer,
 };
@@ -54,6 +56,7 @@ pub struct EngineCore {
     max_rows: usize,
     queue: RunnerQueue,
     sessions: Sessions,
+    deadlines: Deadlines,
     slots: Slots,
     in_flight: VecDeque<InFlight>,
     last_step: StepId,
@@ -96,11 +99,15 @@ impl EngineCore {
             max_rows: wanted_rows.clamp(1, spec.max_step_tokens),
             queue: RunnerQueue::new(options.decode_priority_burst),
             sessions: Sessions::new(),
+            deadlines: Deadlines::default(),
             slots: Slots::new(spec.max_step_sequences),
             in_flight: VecDeque::new(),
             last_step: StepId(0),
             last_end: Duration::ZERO,
-            cost: StepCost::new(options.step_target),
+            cost: StepCost::new(StepBounds {
+                target: options.step_target,
+                stretch: options.step_stretch,
+            }),
             offload: kv.has_host().then(Offload::default),
             kv,
             masks: Masks::new(Box::new(AtOnce), side.to_inbox),
@@ -132,6 +139,7 @@ impl EngineCore {
         while let Ok(command) = self.inbox.try_recv() {
             self.accept(command);
         }
+        self.end_late_ones();
         let outcome = self.advance();
         let progress = outcome.unwrap_or_else(|error| {
             self.fail_all(&error.to_string());
@@ -147,14 +155,24 @@ impl EngineCore {
         command.map(|command| self.accept(command)).is_ok()
     }
 
-    /// Blocks until a command comes, or for so long. Masks come as commands; copies are asked after.
+    /// Blocks until a command comes, or for so long, or until somebody's time is over. Masks come as commands; copies are asked
+    /// after.
     pub(super) fn wait_for_news(&mut self, at_most: Option<Duration>) {
-        let command = match at_most {
+        let deadline = self.deadlines.next_in(self.shared.clock.now());
+        let command = match at_most.into_iter().chain(deadline).min() {
             Some(at_most) => self.inbox.recv_timeout(at_most).ok(),
             None => self.inbox.recv().ok(),
         };
         if let Some(command) = command {
             self.accept(command);
+        }
+    }
+
+    /// Ends every request whose time is over.
+    fn end_late_ones(&mut self) {
+        let now = self.shared.clock.now();
+        while let Some(id) = self.deadlines.passed(now) {
+            self.end(id, FinishReason::TimedOut);
         }
     }
 
@@ -236,8 +254,8 @@ impl EngineCore {
         let limits = StepLimits {
             rows: self.max_rows,
             sequences: self.spec.max_step_sequences.min(self.max_rows),
-            chunk_with_decode: self.cost.chunk(true),
-            chunk_alone: self.cost.chunk(false),
+            chunk_with_decode: self.cost.chunk(self.queue.decoding()),
+            chunk_alone: self.cost.chunk(0),
             mixes: self.spec.mixes_prefill_and_decode,
             regime_thresholds: self.spec.regime_thresholds.clone(),
             draft_rows: self.drafts.as_ref().map_or(0, Drafts::step_rows),
@@ -269,8 +287,8 @@ impl EngineCore {
             return Err(StepError::Invalid(text));
         }
         self.last_step = step;
-        let (rows, prefills) = (plan.rows(), plan.prefills());
-        self.in_flight.push_back(InFlight { step, targets, rows, prefills, submitted });
+        let (rows, prefill_rows) = (plan.rows(), plan.prefill_rows());
+        self.in_flight.push_back(InFlight { step, targets, rows, prefill_rows, submitted });
         Ok(())
     }
 
@@ -331,9 +349,8 @@ impl EngineCore {
     fn measure(&mut self, step: &InFlight, now: Duration) {
         let time = now.saturating_sub(step.submitted.max(self.last_end));
         self.last_end = now;
-        if step.prefills {
-            self.cost.record(step.rows, time);
-        } else {
+        self.cost.record(step.rows - step.prefill_rows, step.prefill_rows, time);
+        if step.prefill_rows == 0 {
             self.masks.decoded(time);
         }
         let metrics = &self.shared.metrics;
@@ -498,6 +515,9 @@ impl EngineCore {
         }
         let (session, _) = Session::new(job, Arc::clone(&self.no_tokens));
         let rank = session.rank;
+        if let Some(moment) = session.deadline {
+            self.deadlines.add(moment, rank.id);
+        }
         self.sessions.insert(rank.id, session);
         let nothing_to_compute = sequence.remaining() == 0;
         let wants_nothing = sequence.max_tokens == 0 && sequence.prompt_scores.is_none();
@@ -536,7 +556,7 @@ impl EngineCore {
         let mut chain = KeyChain::new(root, self.spec.block_size);
         chain.extend(&request.prompt);
         Sequence {
-            rank: Rank::new(request.priority, job.id),
+            rank: Rank::new(request.priority, job.submitted, job.id),
             tokens: request.prompt.to_vec(),
             prompt_tokens: request.prompt.len(),
             max_tokens: request.max_tokens as usize,
@@ -568,6 +588,9 @@ impl EngineCore {
             drafts.forget(rank.id);
         }
         if let Some(mut session) = self.sessions.remove(&rank.id) {
+            if let Some(moment) = session.deadline {
+                self.deadlines.remove(moment, rank.id);
+            }
             if let Some(place) = session.send_off() {
                 self.masks.discard(place);
             }
@@ -614,6 +637,10 @@ impl EngineCore {
         let sequences = self.queue.iter().count();
         if sequences != self.sessions.len() {
             return Err(format!("{sequences} sequences, {} sessions", self.sessions.len()));
+        }
+        let limited = self.sessions.values().filter(|session| session.deadline.is_some()).count();
+        if limited != self.deadlines.len() {
+            return Err(format!("{limited} requests with a deadline of {}", self.deadlines.len()));
         }
         for sequence in self.queue.iter() {
             let session = self.sessions.get(&sequence.rank.id);

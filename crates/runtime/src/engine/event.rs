@@ -47,6 +47,8 @@ pub enum FinishReason {
     Length,
     /// The caller cancelled, or dropped the ticket.
     Cancelled,
+    /// Its time was over ([`EngineRequest::time_limit`](super::EngineRequest::time_limit)).
+    TimedOut,
     /// The model gave no usable numbers for this request, so that no token could be drawn; the text says what was seen.
     /// Other requests go on.
     NoNumbers(String),

@@ -101,6 +101,7 @@ declare! {
         requests_stopped ["requests"] "Requests ended by a stop or end token.";
         requests_length ["requests"] "Requests ended by a length limit.";
         requests_cancelled ["requests"] "Requests ended by their caller.";
+        requests_timed_out ["requests"] "Requests ended by their time limit.";
         requests_failed ["requests"] "Requests that failed.";
         requests_refused ["requests"] "Requests that got no ticket.";
         steps ["steps"] "Steps committed.";

@@ -5,6 +5,7 @@
 mod admission;
 pub mod clock;
 pub mod core;
+mod deadlines;
 mod drafts;
 pub mod event;
 pub mod health;

@@ -151,7 +151,8 @@ pub(super) struct InFlight {
     pub(super) step: StepId,
     pub(super) targets: Vec<Target>,
     pub(super) rows: usize,
-    pub(super) prefills: bool,
+    /// Of these, those that are prefill.
+    pub(super) prefill_rows: usize,
     pub(super) submitted: std::time::Duration,
 }
 

@@ -33,8 +33,12 @@ pub struct EngineRequest {
     pub prompt_logprobs: Option<u32>,
     /// Caches are shared only between requests of the same salt.
     pub cache_salt: Option<String>,
-    /// Larger runs first; equal ones in order of arrival.
+    /// A larger one is served sooner, each level being worth
+    /// [ten seconds](crate::scheduler::rank::HEAD_START) of waiting; equal ones in order of arrival.
     pub priority: i32,
+    /// Most time from submission to the end; then it ends as [`FinishReason::TimedOut`](super::FinishReason::TimedOut) at the next
+    /// step boundary, wherever it is.
+    pub time_limit: Option<Duration>,
     /// What the output must follow.
     pub constraint: Option<SharedConstraint>,
 }
@@ -54,6 +58,7 @@ impl EngineRequest {
             prompt_logprobs: None,
             cache_salt: None,
             priority: 0,
+            time_limit: None,
             constraint: None,
         }
     }
@@ -73,6 +78,9 @@ pub struct EngineOptions {
     /// Prefill chunks are cut so that a step that also decodes takes about so long, by the measured cost of a row;
     /// steps that only prefill may take four times as long. `None`: chunks fill the token budget.
     pub step_target: Option<Duration>,
+    /// Prefill chunks are cut, too, so that a step that also decodes takes about so many times as long as its decode rows
+    /// take alone: nobody's text falters much because others bring prompts. `None`: they are not.
+    pub step_stretch: Option<f64>,
     /// Plan and submit the next step while one runs, where the runner can.
     pub overlap: bool,
     /// Guess tokens and verify several in one step; `None`: one token a step.
@@ -89,6 +97,7 @@ impl Default for EngineOptions {
             max_step_tokens: None,
             decode_priority_burst: 0,
             step_target: Some(Duration::from_millis(250)),
+            step_stretch: Some(2.5),
             overlap: true,
             speculation: None,
             stall_after: Duration::from_secs(5),

@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) rank: Rank,
+    /// When its time is over.
+    pub(super) deadline: Option<Duration>,
     responder: Responder,
     sampling: Arc<SamplingParams>,
     logprobs: SamplingLogits,
@@ -79,7 +81,8 @@ impl Session {
         stops.sort_unstable();
         stops.dedup();
         let session = Session {
-            rank: Rank::new(request.priority, job.id),
+            rank: Rank::new(request.priority, job.submitted, job.id),
+            deadline: request.time_limit.map(|limit| job.submitted.saturating_add(limit)),
             responder: job.responder,
             sampling: Arc::new(request.sampling),
             logprobs: request.logprobs,
@@ -195,6 +198,7 @@ impl Session {
             FinishReason::Stop { .. } | FinishReason::StopText => &metrics.requests_stopped,
             FinishReason::Length => &metrics.requests_length,
             FinishReason::Cancelled => &metrics.requests_cancelled,
+            FinishReason::TimedOut => &metrics.requests_timed_out,
             FinishReason::NoNumbers(_)
             | FinishReason::ConstraintLost(_)
             | FinishReason::Failed(_) => &metrics.requests_failed,

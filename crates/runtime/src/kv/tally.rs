@@ -1,6 +1,6 @@
 //! Counting blocks for a plan, without touching them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use foundation::BlockId;
 
@@ -16,15 +16,15 @@ pub struct Tally<'a> {
     available: Vec<usize>,
     /// Leases that the plan drops.
     dropped: HashMap<(usize, BlockId), u32>,
-    /// Blocks without holder that the plan begins to share.
-    revived: HashSet<(usize, BlockId)>,
+    /// Leases that the plan takes on blocks that are there.
+    shared: HashMap<(usize, BlockId), u32>,
 }
 
 impl<'a> Tally<'a> {
     /// Before anything is planned.
     pub fn new(kv: &'a KvCache) -> Self {
         let available = (0..kv.group_count()).map(|group| kv.available(group)).collect();
-        Tally { kv, available, dropped: HashMap::new(), revived: HashSet::new() }
+        Tally { kv, available, dropped: HashMap::new(), shared: HashMap::new() }
     }
 
     /// Blocks left in a group.
@@ -137,11 +137,11 @@ impl<'a> Tally<'a> {
         must_fit <= self.available[group]
     }
 
-    /// Counts so many blocks of a group as taken, those of `shared` among them that nobody held.
+    /// Counts so many blocks of a group as taken, those of `shared` among them that nobody held; and the leases on all of `shared`:
+    /// whoever gives one of them back later in the plan is not its last holder.
     fn take(&mut self, group: usize, count: usize, shared: impl Iterator<Item = BlockId>) {
         self.available[group] -= count;
-        let idle: Vec<_> = shared.filter(|block| self.is_idle(group, *block)).collect();
-        self.revived.extend(idle.into_iter().map(|block| (group, block)));
+        shared.for_each(|block| *self.shared.entry((group, block)).or_default() += 1);
     }
 
     /// Blocks of a sequence that leave the window when it goes on from `cached`.
@@ -168,13 +168,15 @@ impl<'a> Tally<'a> {
         self.holders_left(group, block) == 1
     }
 
-    /// Nobody would hold the block, and the plan has not begun to share it.
+    /// Nobody would hold the block.
     fn is_idle(&self, group: usize, block: BlockId) -> bool {
-        self.holders_left(group, block) == 0 && !self.revived.contains(&(group, block))
+        self.holders_left(group, block) == 0
     }
 
     fn holders_left(&self, group: usize, block: BlockId) -> u32 {
-        let dropped = self.dropped.get(&(group, block)).copied().unwrap_or_default();
-        self.kv.holders(group, block) - dropped
+        let count = |leases: &HashMap<(usize, BlockId), u32>| {
+            leases.get(&(group, block)).copied().unwrap_or_default()
+        };
+        self.kv.holders(group, block) + count(&self.shared) - count(&self.dropped)
     }
 }

@@ -1,54 +1,103 @@
-//! How large a prefill chunk may be, by what rows have cost so far; and whether cached tokens are brought back or computed.
+//! How large a prefill chunk may be, by what steps have cost so far; and whether cached tokens are brought back or computed.
 
 use std::time::Duration;
 
 use crate::batch::CopyWay;
 
-/// Learns what one row of prefill takes, and cuts chunks so that a step meets its target.
+/// Learns what decode steps of each size take, and what a row of prefill adds; cuts chunks so that whoever decodes beside one
+/// waits for his next token no longer than he should.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepCost {
-    target: Option<Duration>,
+    bounds: StepBounds,
     /// Moving average; `None`: nothing measured yet.
     seconds_per_row: Option<f64>,
+    /// The same of steps that only decode, by the number of their rows: entry `i` from `2^i` on.
+    decode_seconds: [Option<f64>; SIZES],
 }
 
-/// Fewer rows say nothing about the cost of a row: reading the weights dominates.
+/// How long a step may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepBounds {
+    /// A step that prefills beside decode rows; one without decode rows may take four times as long. `None`: any time.
+    pub target: Option<Duration>,
+    /// A step that prefills beside decode rows, in terms of a step of these alone. `None`: any time.
+    pub stretch: Option<f64>,
+}
+
+/// Fewer prefill rows say nothing about the cost of a row.
 const FEWEST_ROWS: usize = 32;
-/// The chunk while nothing is measured, and the smallest one ever cut.
+/// The chunk while nothing is measured.
 const FIRST_ROWS: usize = 256;
 /// Weight of the newest measurement.
 const WEIGHT: f64 = 0.3;
 /// A step that nobody's next token waits for may take so many times the target.
 const ALONE: f64 = 4.0;
+/// Sizes of decode steps told apart.
+const SIZES: usize = 16;
 
 impl StepCost {
-    /// Nothing measured; `None`: chunks are not cut.
-    pub fn new(target: Option<Duration>) -> Self {
-        StepCost { target, seconds_per_row: None }
+    /// Nothing measured.
+    pub fn new(bounds: StepBounds) -> Self {
+        StepCost { bounds, seconds_per_row: None, decode_seconds: [None; SIZES] }
     }
 
-    /// A step of `rows` rows, some of them prefill, took `time`.
-    pub fn record(&mut self, rows: usize, time: Duration) {
-        if rows < FEWEST_ROWS {
-            return;
+    /// A step of `decode` decode rows and `prefill` others took `time`.
+    pub fn record(&mut self, decode: usize, prefill: usize, time: Duration) {
+        let seconds = time.as_secs_f64();
+        if prefill == 0 {
+            learn(&mut self.decode_seconds[size_of_step(decode)], seconds);
+        } else if prefill >= FEWEST_ROWS {
+            let decoding = self.decoding(decode).unwrap_or(0.0);
+            // Where the step was hardly longer than without them, what they cost is not seen: half of it at the most.
+            let added = (seconds - decoding).max(seconds / 2.0);
+            learn(&mut self.seconds_per_row, added / prefill as f64);
         }
-        let measured = time.as_secs_f64() / rows as f64;
-        let before = self.seconds_per_row.unwrap_or(measured);
-        self.seconds_per_row = Some(before + WEIGHT * (measured - before));
     }
 
-    /// What one row takes; `None`: nothing measured yet.
+    /// What one row of prefill takes; `None`: nothing measured yet.
     pub fn per_row(&self) -> Option<f64> {
         self.seconds_per_row
     }
 
-    /// Most prefill rows of a step that also decodes, or does not.
-    pub fn chunk(&self, with_decode: bool) -> usize {
-        let Some(target) = self.target else { return usize::MAX };
+    /// Most prefill rows of a step that also has `decode` decode rows.
+    pub fn chunk(&self, decode: usize) -> usize {
+        let Some(allowed) = self.allowed(decode) else { return usize::MAX };
         let Some(seconds_per_row) = self.seconds_per_row else { return FIRST_ROWS };
-        let seconds = target.as_secs_f64() * if with_decode { 1.0 } else { ALONE };
-        ((seconds / seconds_per_row) as usize).max(FEWEST_ROWS)
+        ((allowed / seconds_per_row).round() as usize).max(FEWEST_ROWS)
     }
+
+    /// Seconds that prefill rows may add to a step of `decode` decode rows; `None`: any number.
+    fn allowed(&self, decode: usize) -> Option<f64> {
+        let target = self.bounds.target.map(|target| target.as_secs_f64());
+        if decode == 0 {
+            return target.map(|target| target * ALONE);
+        }
+        let decoding = self.decoding(decode);
+        let by_target = target.map(|target| target - decoding.unwrap_or(0.0));
+        let by_stretch =
+            self.bounds.stretch.zip(decoding).map(|(stretch, seconds)| (stretch - 1.0) * seconds);
+        by_target.into_iter().chain(by_stretch).reduce(f64::min)
+    }
+
+    /// What a step of `rows` decode rows takes, by the nearest size that was measured: a smaller one rather than a larger.
+    fn decoding(&self, rows: usize) -> Option<f64> {
+        if rows == 0 {
+            return Some(0.0);
+        }
+        let (up_to, above) = self.decode_seconds.split_at(size_of_step(rows) + 1);
+        up_to.iter().rev().chain(above).find_map(|seconds| *seconds)
+    }
+}
+
+/// Moves `average` towards `measured`.
+fn learn(average: &mut Option<f64>, measured: f64) {
+    let before = average.unwrap_or(measured);
+    *average = Some(before + WEIGHT * (measured - before));
+}
+
+/// The entry for steps of `rows` decode rows.
+fn size_of_step(rows: usize) -> usize {
+    (rows.max(1).ilog2() as usize).min(SIZES - 1)
 }
 
 /// Learns what it takes to bring a byte back from the host.
@@ -86,8 +135,7 @@ impl CopyCost {
             CopyWay::In => &mut self.back,
             CopyWay::Out => &mut self.away,
         };
-        let before = average.unwrap_or(measured);
-        *average = Some(before + WEIGHT * (measured - before));
+        learn(average, measured);
     }
 
     /// Seconds a byte on its way back: as measured, else as on the way there, else a guess.
@@ -108,6 +156,12 @@ impl CacheCost {
 mod tests {
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn cost(target: Option<u64>, stretch: Option<f64>) -> StepCost {
+        StepCost::new(StepBounds { target: target.map(MS), stretch })
+    }
+
     #[test]
     fn blocks_are_brought_back_where_that_is_cheaper() {
         let mut cost = CopyCost::default();
@@ -126,14 +180,48 @@ mod tests {
 
     #[test]
     fn chunks_follow_the_measured_cost() {
-        let mut cost = StepCost::new(Some(Duration::from_millis(100)));
-        assert_eq!(cost.chunk(true), FIRST_ROWS);
-        cost.record(100, Duration::from_millis(100));
-        assert_eq!((cost.chunk(true), cost.chunk(false)), (100, 400));
-        cost.record(1, Duration::from_secs(1));
-        assert_eq!(cost.chunk(true), 100, "a single row says nothing");
-        (0..50).for_each(|_| cost.record(100, Duration::from_secs(10)));
-        assert_eq!(cost.chunk(true), FEWEST_ROWS, "never so small that nothing more is learnt");
-        assert_eq!(StepCost::new(None).chunk(true), usize::MAX);
+        let mut cost = cost(Some(100), None);
+        assert_eq!(cost.chunk(1), FIRST_ROWS);
+        cost.record(0, 100, MS(100));
+        assert_eq!((cost.chunk(1), cost.chunk(0)), (100, 400));
+        cost.record(0, 1, Duration::from_secs(1));
+        assert_eq!(cost.chunk(1), 100, "a single row says nothing");
+        cost.record(1, 0, MS(20));
+        assert_eq!(cost.chunk(1), 80, "what decoding takes is taken already");
+        (0..50).for_each(|_| cost.record(0, 100, Duration::from_secs(10)));
+        assert_eq!(cost.chunk(1), FEWEST_ROWS, "never so small that nothing more is learnt");
+    }
+
+    #[test]
+    fn without_bounds_there_is_none() {
+        let mut free = cost(None, None);
+        free.record(4, 0, MS(10));
+        free.record(4, 100, MS(20));
+        assert_eq!((free.chunk(4), free.chunk(0)), (usize::MAX, usize::MAX));
+    }
+
+    #[test]
+    fn a_mixed_step_is_at_most_so_many_times_as_long_as_without_its_chunk() {
+        let mut cost = cost(None, Some(2.5));
+        assert_eq!(cost.chunk(4), usize::MAX, "how long a step is without is not known");
+        cost.record(4, 0, MS(10));
+        assert_eq!(cost.chunk(4), FIRST_ROWS);
+        cost.record(4, 100, MS(30));
+        // A row adds 0.2 ms, and 15 ms may be added.
+        assert_eq!(cost.chunk(4), 75);
+        assert_eq!(cost.chunk(5), 75, "of the same size");
+        assert_eq!(cost.chunk(64), 75, "not measured: as a smaller one");
+        assert_eq!(cost.chunk(1), 75, "not measured, and none smaller");
+        cost.record(64, 0, MS(40));
+        assert_eq!((cost.chunk(64), cost.chunk(200), cost.chunk(63)), (300, 300, 75));
+        assert_eq!(cost.chunk(0), usize::MAX, "nobody waits");
+    }
+
+    #[test]
+    fn rows_that_seem_to_cost_nothing_are_not_believed() {
+        let mut cost = cost(None, Some(2.0));
+        cost.record(4, 0, MS(10));
+        cost.record(4, 100, MS(10));
+        assert_eq!(cost.chunk(4), 200, "5 ms of the step are theirs");
     }
 }

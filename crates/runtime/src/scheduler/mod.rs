@@ -6,8 +6,10 @@
 pub mod cost;
 mod planner;
 pub mod queue;
+pub mod rank;
 pub mod sequence;
 
-pub use cost::{CacheCost, CopyCost, StepCost};
+pub use cost::{CacheCost, CopyCost, StepBounds, StepCost};
 pub use queue::{Admission, Changes, Restoration, RunPlan, RunnerQueue, StepLimits, StepPlan};
-pub use sequence::{Rank, Sequence};
+pub use rank::Rank;
+pub use sequence::Sequence;

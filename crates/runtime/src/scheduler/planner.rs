@@ -19,6 +19,8 @@ pub(super) struct Planner<'a> {
     tally: Tally<'a>,
     /// What has become of each running sequence.
     fates: Vec<Fate>,
+    /// The tokens that each running sequence computes in this step.
+    planned: Vec<usize>,
     rows_left: usize,
     /// Blocks that this step completes and later steps can find.
     coming: HashSet<BlockKey>,
@@ -40,6 +42,7 @@ impl<'a> Planner<'a> {
             limits,
             tally: Tally::new(kv),
             fates: vec![Fate::Open; queue.running.len()],
+            planned: vec![0; queue.running.len()],
             rows_left: limits.rows,
             coming: HashSet::new(),
             plan: StepPlan::default(),
@@ -159,6 +162,7 @@ impl<'a> Planner<'a> {
         }
         self.tally.reserve(&sequence.kv, sequence.computed, tokens);
         self.fates[index] = Fate::Runs;
+        self.planned[index] = tokens;
         self.push_run(sequence, tokens, prefill);
         if prefill {
             self.expect_blocks(sequence, sequence.computed, tokens);
@@ -293,20 +297,11 @@ impl<'a> Planner<'a> {
     /// Blocks that running sequences still need for the tokens they know, beyond this step, in each group.
     fn promised(&self) -> Vec<usize> {
         let mut promised = vec![0; self.kv.group_count()];
-        for (index, sequence) in self.queue.running.iter().enumerate() {
-            let planned = match self.fates[index] {
-                Fate::Runs => self.planned(sequence),
-                Fate::Open | Fate::Preempted => 0,
-            };
+        for (sequence, planned) in self.queue.running.iter().zip(&self.planned) {
             let held = sequence.computed + planned;
             self.promise(&mut promised, held, sequence.goal().saturating_sub(held));
         }
         promised
-    }
-
-    fn planned(&self, sequence: &Sequence) -> usize {
-        let run = self.plan.runs.iter().find(|run| run.rank == sequence.rank);
-        run.map_or(0, |run| run.tokens)
     }
 
     fn promise(&self, promised: &mut [usize], held: usize, rest: usize) {

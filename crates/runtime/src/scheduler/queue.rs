@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::cost::CacheCost;
-use super::{
-    planner::Planner,
-    sequence::{Rank, Sequence},
-};
+use super::{cost::CacheCost, planner::Planner, rank::Rank, sequence::Sequence};
 use crate::kv::{KvCache, PrefixHit, Restore};
 
 /// Every sequence that has not ended. Decode comes first; after `decode_priority_burst` decode-only steps in a row
-/// while a prefill waits, one prefill chunk is guaranteed. FIFO within a priority; nobody starves.
+/// while a prefill waits, one prefill chunk is guaranteed. By rank among themselves: in order of arrival within a priority, and nobody starves.
 #[derive(Debug, Default)]
 pub struct RunnerQueue {
     /// Without blocks.
@@ -117,6 +113,11 @@ impl StepPlan {
         self.runs.iter().map(RunPlan::rows).sum()
     }
 
+    /// Rows that are prefill.
+    pub fn prefill_rows(&self) -> usize {
+        self.runs.iter().filter(|run| run.prefill).map(|run| run.tokens).sum()
+    }
+
     /// Some rows are prefill.
     pub fn prefills(&self) -> bool {
         self.runs.iter().any(|run| run.prefill)
@@ -163,6 +164,11 @@ impl RunnerQueue {
     /// Number of waiting sequences.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Running sequences that have their prompt behind them.
+    pub fn decoding(&self) -> usize {
+        self.running.iter().filter(|sequence| sequence.decodes()).count()
     }
 
     /// All sequences.

@@ -1,28 +1,12 @@
 //! One sequence as the scheduler sees it: its tokens, how far they are computed, the blocks it holds.
 
-use std::cmp::Reverse;
+use foundation::{SlotId, TokenId};
 
-use foundation::{RequestId, SlotId, TokenId};
-
+use super::rank::Rank;
 use crate::{
     batch::{StepId, TokenLogprobs},
     kv::{KeyChain, SequenceKv},
 };
-
-/// The order in which sequences are served: priority, then arrival. Smaller is served first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Rank {
-    priority: Reverse<i32>,
-    /// The request; they are numbered in order of arrival.
-    pub id: RequestId,
-}
-
-impl Rank {
-    /// The rank of request `id`.
-    pub fn new(priority: i32, id: RequestId) -> Self {
-        Rank { priority: Reverse(priority), id }
-    }
-}
 
 /// One sequence. Its life: waiting, running, perhaps back to waiting (preempted), gone.
 #[derive(Debug)]

@@ -95,6 +95,7 @@ const FAMILIES: &[Family] = &[
                 ("stop", |m| m.requests_stopped),
                 ("length", |m| m.requests_length),
                 ("abort", |m| m.requests_cancelled),
+                ("timeout", |m| m.requests_timed_out),
                 ("error", |m| m.requests_failed),
             ],
         ),

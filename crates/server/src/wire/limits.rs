@@ -27,6 +27,8 @@ pub const MAX_LOGIT_BIAS: usize = 1024;
 pub const MAX_LOGPROBS: i64 = 20;
 /// Longest `request_id` and `cache_salt`, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
+/// Longest `timeout`, in seconds: a week.
+pub const MAX_TIMEOUT_S: f64 = 604_800.0;
 /// Most messages in one chat.
 pub const MAX_MESSAGES: usize = 16_384;
 /// Most entries that a reply gives of prompts: for each token of a prompt one in every choice, and one more for each of its

@@ -1,5 +1,7 @@
 //! What chat and completion requests have in common.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use tokenmill::{GenerateOptions, TokenId};
 
@@ -7,7 +9,7 @@ use super::{
     fields::{Field, Fields, Problems, Rule, field, only, quoted, shown},
     limits::{
         Limits, MAX_LOGIT_BIAS, MAX_LOGPROBS, MAX_NAME_BYTES, MAX_STOP_BYTES, MAX_STOP_STRINGS,
-        MAX_STOP_TOKENS,
+        MAX_STOP_TOKENS, MAX_TIMEOUT_S,
     },
     structured::Structured,
 };
@@ -38,6 +40,7 @@ pub const SHARED: &[Field] = &[
     field("stream_options", Rule::Shaped),
     field("return_token_ids", Rule::Boolean),
     field("return_tokens_as_token_ids", Rule::Boolean),
+    field("timeout", Rule::FloatAbove(0.0, MAX_TIMEOUT_S)),
     field("priority", Rule::Integer(i32::MIN as i64, i32::MAX as i64)),
     field("cache_salt", Rule::Text),
     field("request_id", Rule::Text),
@@ -155,6 +158,7 @@ fn take_options(fields: &mut Fields, limits: &Limits, problems: &mut Problems) -
         skip_special_tokens: fields.boolean("skip_special_tokens"),
         cache_salt: take_name("cache_salt", fields, problems),
         priority: fields.integer("priority").unwrap_or(0),
+        time_limit: fields.float("timeout").map(Duration::from_secs_f32),
         ..GenerateOptions::default()
     };
     if let Some(n) = options.n.filter(|n| *n > limits.max_choices) {

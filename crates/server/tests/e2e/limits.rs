@@ -208,3 +208,17 @@ fn connections_beyond_the_limit_wait_their_turn() {
     }
     assert_eq!(third.finish().status, 200);
 }
+
+#[test]
+fn an_answer_that_takes_too_long_is_a_timeout_that_nobody_sends_again() {
+    let house = House::of("llama");
+    let body = |timeout: f64| json!({"prompt": [5], "max_tokens": 60, "ignore_eos": true, "timeout": timeout});
+    let reply = house.post("/v1/completions", &body(1e-6));
+    assert_eq!(reply.error(), (504, "timed_out".into(), "-".into()));
+    assert_eq!(reply.header("x-should-retry"), Some("false"));
+    let stream = json!({"prompt": [5], "max_tokens": 60, "timeout": 1e-6, "stream": true});
+    let reply = house.post("/v1/completions", &stream);
+    assert!(reply.text().contains("timed_out"), "{}", reply.text());
+    assert_eq!(house.post("/v1/completions", &body(600.0)).status, 200);
+    assert_eq!(house.post("/v1/completions", &body(0.0)).status, 400);
+}

@@ -3,6 +3,7 @@
 use std::{
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use foundation::TokenId;
@@ -33,6 +34,8 @@ pub(crate) struct LaneRules {
     pub prompt_tokens: usize,
     /// The prompt's log-probabilities were asked for.
     pub prompt_logprobs: bool,
+    /// Most time that the request may take.
+    pub time_limit: Option<Duration>,
 }
 
 /// One choice. Its ticket is dropped, and with it what is left of the request, as soon as the end is known.
@@ -160,6 +163,10 @@ impl Lane {
         let (reason, stop_reason) = match reason {
             EngineReason::NoNumbers(text) => return Err(Error::NoNumbers(text)),
             EngineReason::ConstraintLost(text) => return Err(Error::ConstraintLost(text)),
+            EngineReason::TimedOut => {
+                let limit = self.rules.time_limit.unwrap_or_default();
+                return Err(Error::TimedOut(limit));
+            }
             EngineReason::Failed(text) => return Err(Error::BrokeOff(text)),
             EngineReason::Length => (FinishReason::Length, None),
             EngineReason::StopText => (FinishReason::Stop, None),

@@ -7,6 +7,7 @@ use crate::{
     backend::{HostTier, KvGroupSpec, RunnerSpec},
     batch::StepId,
     kv::{ChainRoot, KeyChain, SequenceKv},
+    scheduler::{StepBounds, StepCost},
 };
 
 /// Blocks of 4 tokens in one full group.
@@ -46,6 +47,10 @@ fn limits() -> StepLimits {
     }
 }
 
+fn rank(id: u64, priority: i32) -> Rank {
+    Rank::new(priority, Duration::ZERO, RequestId(id))
+}
+
 /// Request `id` with a prompt of its own.
 fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
     let tokens = vec![TokenId(id as u32); prompt];
@@ -53,7 +58,7 @@ fn sequence(id: u64, prompt: usize, priority: i32) -> Sequence {
     let mut chain = KeyChain::new(root, 4);
     chain.extend(&tokens);
     Sequence {
-        rank: Rank::new(priority, RequestId(id)),
+        rank: rank(id, priority),
         tokens,
         prompt_tokens: prompt,
         max_tokens: 100,
@@ -152,12 +157,13 @@ fn a_runner_that_cannot_mix_alternates() {
 #[test]
 fn chunks_beside_decode_rows_are_cut_by_cost() {
     let kv = kv(100);
-    let mut cost = crate::scheduler::StepCost::new(Some(Duration::from_millis(40)));
-    cost.record(40, Duration::from_millis(40));
+    let target = Some(Duration::from_millis(40));
+    let mut cost = StepCost::new(StepBounds { target, stretch: None });
+    cost.record(0, 40, Duration::from_millis(40));
     let limits = StepLimits {
         rows: 1000,
-        chunk_with_decode: cost.chunk(true),
-        chunk_alone: cost.chunk(false),
+        chunk_with_decode: cost.chunk(1),
+        chunk_alone: cost.chunk(0),
         ..limits()
     };
     let mut queue = RunnerQueue::new(0);
@@ -189,11 +195,11 @@ fn out_of_blocks_the_youngest_gives_way() {
     queue.push(sequence(2, 8, 0));
     assert_eq!(step(&mut queue, &kv, &limits), [(1, 8), (2, 8)]);
     let plan = queue.plan(&kv, &limits);
-    assert_eq!(plan.preempt, [Rank::new(0, RequestId(2))]);
+    assert_eq!(plan.preempt, [rank(2, 0)]);
     assert_eq!(runs(&plan), [(1, 1)]);
     run(&mut queue, &kv, &plan);
     assert_eq!((queue.running(), queue.waiting()), (1, 1));
-    let victim = queue.get_mut(Rank::new(0, RequestId(2))).unwrap();
+    let victim = queue.get_mut(rank(2, 0)).unwrap();
     assert_eq!((victim.computed, victim.kv.held(0), victim.slot), (0, 0, None));
     assert_eq!(victim.tokens.len(), 9, "what it has said stays said");
 }
@@ -236,7 +242,7 @@ fn guesses_get_the_rows_that_decode_rows_and_prefills_leave() {
     queue.push(sequence(4, 11, 0));
     let plan = queue.plan(&kv, &limits);
     assert_eq!((runs(&plan)[3], drafts(&plan)), ((4, 11), vec![1, 0, 1, 0]), "16 rows in all");
-    queue.get_mut(Rank::new(0, RequestId(1))).unwrap().drafts.truncate(1);
+    queue.get_mut(rank(1, 0)).unwrap().drafts.truncate(1);
     assert_eq!(drafts(&queue.plan(&kv, &limits)), [1, 0, 1, 0]);
     let few = StepLimits { draft_rows: 2, ..limits };
     assert_eq!(drafts(&queue.plan(&kv, &few)), [0; 4]);
@@ -328,7 +334,7 @@ fn a_beginning_on_the_host_is_brought_back_where_that_pays_while_others_go_on() 
     kv.publish(&held, sequence(1, 14, 0).chain.keys(), 0);
     kv.end_in(&copies);
     drop(held);
-    queue.get_mut(Rank::new(0, RequestId(1))).unwrap().restoring = None;
+    queue.get_mut(rank(1, 0)).unwrap().restoring = None;
     let plan = queue.plan(&kv, &limits);
     assert_eq!(plan.admit[0].hit.tokens, 12);
     assert_eq!(runs(&plan), [(2, 1), (1, 2)]);
@@ -342,7 +348,7 @@ fn what_one_brings_back_another_waits_for() {
     let mut queue = RunnerQueue::new(0);
     queue.push(sequence(1, 14, 0));
     let mut twin = sequence(1, 14, 0);
-    twin.rank = Rank::new(0, RequestId(5));
+    twin.rank = rank(5, 0);
     queue.push(twin);
     let plan = queue.plan(&kv, &limits);
     assert_eq!((plan.restore.len(), runs(&plan).len()), (1, 0), "in the same step");
