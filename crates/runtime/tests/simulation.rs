@@ -61,7 +61,7 @@ fn every_seed_ends_well() {
     println!("{seen:?}");
     assert!(seen.finished > SEEDS && seen.cancelled > SEEDS / 10, "{seen:?}");
     assert!(seen.preemptions > SEEDS / 2 && seen.hit_tokens > 4 * SEEDS, "{seen:?}");
-    assert!(seen.constrained > SEEDS && seen.lost > SEEDS / 10, "{seen:?}");
+    assert!(seen.constrained > SEEDS / 2 && seen.lost > SEEDS / 20, "{seen:?}");
     assert!(seen.steps_without > SEEDS && seen.waits > SEEDS, "{seen:?}");
     assert!(seen.accepted > 2 * SEEDS && seen.rejected > 2 * SEEDS, "{seen:?}");
     assert!(seen.copied_out > 4 * SEEDS && seen.restored > SEEDS, "{seen:?}");

@@ -250,12 +250,18 @@ impl EngineCore {
         }
     }
 
-    fn plan(&self) -> StepPlan {
+    fn plan(&mut self) -> StepPlan {
+        let decoding = self.queue.decoding();
+        let decode_alone = self.queue.prefill_waits() && self.cost.wants_probe(decoding);
+        if decode_alone {
+            self.cost.probes(decoding);
+        }
         let limits = StepLimits {
             rows: self.max_rows,
             sequences: self.spec.max_step_sequences.min(self.max_rows),
-            chunk_with_decode: self.cost.chunk(self.queue.decoding()),
+            chunk_with_decode: self.cost.chunk(decoding),
             chunk_alone: self.cost.chunk(0),
+            decode_alone,
             mixes: self.spec.mixes_prefill_and_decode,
             regime_thresholds: self.spec.regime_thresholds.clone(),
             draft_rows: self.drafts.as_ref().map_or(0, Drafts::step_rows),
@@ -287,8 +293,15 @@ impl EngineCore {
             return Err(StepError::Invalid(text));
         }
         self.last_step = step;
-        let (rows, prefill_rows) = (plan.rows(), plan.prefill_rows());
-        self.in_flight.push_back(InFlight { step, targets, rows, prefill_rows, submitted });
+        let (rows, prefill_rows, decodes) = (plan.rows(), plan.prefill_rows(), plan.decodes());
+        self.in_flight.push_back(InFlight {
+            step,
+            targets,
+            rows,
+            prefill_rows,
+            decodes,
+            submitted,
+        });
         Ok(())
     }
 
@@ -349,7 +362,7 @@ impl EngineCore {
     fn measure(&mut self, step: &InFlight, now: Duration) {
         let time = now.saturating_sub(step.submitted.max(self.last_end));
         self.last_end = now;
-        self.cost.record(step.rows - step.prefill_rows, step.prefill_rows, time);
+        self.cost.record(step.decodes, step.prefill_rows, time);
         if step.prefill_rows == 0 {
             self.masks.decoded(time);
         }

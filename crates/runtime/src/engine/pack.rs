@@ -153,6 +153,8 @@ pub(super) struct InFlight {
     pub(super) rows: usize,
     /// Of these, those that are prefill.
     pub(super) prefill_rows: usize,
+    /// Sequences that decode.
+    pub(super) decodes: usize,
     pub(super) submitted: std::time::Duration,
 }
 

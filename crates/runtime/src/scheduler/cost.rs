@@ -11,8 +11,19 @@ pub struct StepCost {
     bounds: StepBounds,
     /// Moving average; `None`: nothing measured yet.
     seconds_per_row: Option<f64>,
-    /// The same of steps that only decode, by the number of their rows: entry `i` from `2^i` on.
-    decode_seconds: [Option<f64>; SIZES],
+    /// Steps that only decode, by the number of their rows: entry `i` from `2^i` on.
+    decoding: [Decoding; SIZES],
+}
+
+/// What is known of decode steps of about one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Decoding {
+    /// Moving average of their seconds; `None`: never measured.
+    seconds: Option<f64>,
+    /// Steps of this size that prefilled as well, since.
+    age: u32,
+    /// Steps that were to measure it, since.
+    probes: u32,
 }
 
 /// How long a step may take.
@@ -34,20 +45,32 @@ const WEIGHT: f64 = 0.3;
 const ALONE: f64 = 4.0;
 /// Sizes of decode steps told apart.
 const SIZES: usize = 16;
+/// After so many steps with prefill rows it is time to see again what the decode rows take alone: contexts have grown.
+const STALE: u32 = 64;
+/// So many steps in a row may try to see it; in vain where rows drop out of every one.
+const MOST_PROBES: u32 = 4;
 
 impl StepCost {
     /// Nothing measured.
     pub fn new(bounds: StepBounds) -> Self {
-        StepCost { bounds, seconds_per_row: None, decode_seconds: [None; SIZES] }
+        StepCost { bounds, seconds_per_row: None, decoding: [Decoding::default(); SIZES] }
     }
 
     /// A step of `decode` decode rows and `prefill` others took `time`.
     pub fn record(&mut self, decode: usize, prefill: usize, time: Duration) {
         let seconds = time.as_secs_f64();
+        let known = &mut self.decoding[size_of_step(decode)];
         if prefill == 0 {
-            learn(&mut self.decode_seconds[size_of_step(decode)], seconds);
-        } else if prefill >= FEWEST_ROWS {
-            let decoding = self.decoding(decode).unwrap_or(0.0);
+            learn(&mut known.seconds, seconds);
+            (known.age, known.probes) = (0, 0);
+            return;
+        }
+        known.age = known.age.saturating_add(1);
+        if known.age.is_multiple_of(4 * STALE) {
+            known.probes = 0;
+        }
+        if prefill >= FEWEST_ROWS {
+            let decoding = self.decode_time(decode).unwrap_or(0.0);
             // Where the step was hardly longer than without them, what they cost is not seen: half of it at the most.
             let added = (seconds - decoding).max(seconds / 2.0);
             learn(&mut self.seconds_per_row, added / prefill as f64);
@@ -57,6 +80,19 @@ impl StepCost {
     /// What one row of prefill takes; `None`: nothing measured yet.
     pub fn per_row(&self) -> Option<f64> {
         self.seconds_per_row
+    }
+
+    /// Whether a step of `decode` decode rows should leave others out, to see what these take alone: that bounds how much may be
+    /// added to them.
+    pub fn wants_probe(&self, decode: usize) -> bool {
+        let Decoding { seconds, age, probes } = self.decoding[size_of_step(decode)];
+        let is_known = seconds.is_some() && age < STALE;
+        decode > 0 && self.bounds.stretch.is_some() && !is_known && probes < MOST_PROBES
+    }
+
+    /// A step of `decode` decode rows leaves others out for that.
+    pub fn probes(&mut self, decode: usize) {
+        self.decoding[size_of_step(decode)].probes += 1;
     }
 
     /// Most prefill rows of a step that also has `decode` decode rows.
@@ -72,7 +108,7 @@ impl StepCost {
         if decode == 0 {
             return target.map(|target| target * ALONE);
         }
-        let decoding = self.decoding(decode);
+        let decoding = self.decode_time(decode);
         let by_target = target.map(|target| target - decoding.unwrap_or(0.0));
         let by_stretch =
             self.bounds.stretch.zip(decoding).map(|(stretch, seconds)| (stretch - 1.0) * seconds);
@@ -80,12 +116,12 @@ impl StepCost {
     }
 
     /// What a step of `rows` decode rows takes, by the nearest size that was measured: a smaller one rather than a larger.
-    fn decoding(&self, rows: usize) -> Option<f64> {
+    fn decode_time(&self, rows: usize) -> Option<f64> {
         if rows == 0 {
             return Some(0.0);
         }
-        let (up_to, above) = self.decode_seconds.split_at(size_of_step(rows) + 1);
-        up_to.iter().rev().chain(above).find_map(|seconds| *seconds)
+        let (up_to, above) = self.decoding.split_at(size_of_step(rows) + 1);
+        up_to.iter().rev().chain(above).find_map(|known| known.seconds)
     }
 }
 
@@ -215,6 +251,21 @@ mod tests {
         cost.record(64, 0, MS(40));
         assert_eq!((cost.chunk(64), cost.chunk(200), cost.chunk(63)), (300, 300, 75));
         assert_eq!(cost.chunk(0), usize::MAX, "nobody waits");
+    }
+
+    #[test]
+    fn what_decode_rows_take_alone_is_seen_now_and_then() {
+        let mut cost = cost(None, Some(2.5));
+        assert!(cost.wants_probe(4) && !cost.wants_probe(0));
+        cost.record(4, 0, MS(10));
+        assert!(!cost.wants_probe(7) && cost.wants_probe(8), "of this size it is known");
+        (0..STALE).for_each(|_| cost.record(4, 100, MS(30)));
+        assert!(cost.wants_probe(4), "that was long ago");
+        (0..MOST_PROBES).for_each(|_| cost.probes(4));
+        assert!(!cost.wants_probe(4), "in vain");
+        (0..4 * STALE).for_each(|_| cost.record(4, 100, MS(30)));
+        assert!(cost.wants_probe(4), "perhaps now");
+        assert!(!StepCost::new(StepBounds { target: None, stretch: None }).wants_probe(4));
     }
 
     #[test]

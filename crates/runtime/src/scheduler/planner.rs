@@ -54,7 +54,9 @@ impl<'a> Planner<'a> {
         // Without mixing a burst of none would be prefill alone.
         let least = u32::from(!self.limits.mixes);
         let burst = self.queue.decode_priority_burst.max(least);
-        let prefill_turn = !decode_waits || self.queue.decode_streak >= burst;
+        let prefill_turn = !decode_waits
+            || (self.queue.decode_streak >= burst
+                && !(self.limits.decode_alone && self.limits.mixes));
         if self.limits.mixes || !prefill_turn {
             self.plan_decodes();
         }

@@ -29,6 +29,8 @@ pub struct StepLimits {
     pub chunk_with_decode: usize,
     /// Most prefill rows of a step without decode rows.
     pub chunk_alone: usize,
+    /// Where decode rows are ready, they go alone this time.
+    pub decode_alone: bool,
     /// Prefill and decode may share a step.
     pub mixes: bool,
     /// Where position regimes change.
@@ -118,6 +120,11 @@ impl StepPlan {
         self.runs.iter().filter(|run| run.prefill).map(|run| run.tokens).sum()
     }
 
+    /// Runs that decode.
+    pub fn decodes(&self) -> usize {
+        self.runs.iter().filter(|run| !run.prefill).count()
+    }
+
     /// Some rows are prefill.
     pub fn prefills(&self) -> bool {
         self.runs.iter().any(|run| run.prefill)
@@ -169,6 +176,11 @@ impl RunnerQueue {
     /// Running sequences that have their prompt behind them.
     pub fn decoding(&self) -> usize {
         self.running.iter().filter(|sequence| sequence.decodes()).count()
+    }
+
+    /// Somebody's prompt is not computed yet.
+    pub fn prefill_waits(&self) -> bool {
+        !self.waiting.is_empty() || self.running.iter().any(|sequence| !sequence.decodes())
     }
 
     /// All sequences.
@@ -224,9 +236,7 @@ impl RunnerQueue {
     }
 
     fn count(&mut self, plan: &StepPlan) {
-        let prefill_waits =
-            !self.waiting.is_empty() || self.running.iter().any(|sequence| !sequence.decodes());
-        if plan.prefills() || !prefill_waits {
+        if plan.prefills() || !self.prefill_waits() {
             self.decode_streak = 0;
         } else if !plan.is_empty() {
             self.decode_streak = self.decode_streak.saturating_add(1);

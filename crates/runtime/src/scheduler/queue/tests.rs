@@ -39,6 +39,7 @@ fn limits() -> StepLimits {
         sequences: 4,
         chunk_with_decode: 16,
         chunk_alone: 16,
+        decode_alone: false,
         mixes: true,
         regime_thresholds: vec![],
         draft_rows: 0,
