@@ -6,6 +6,7 @@ use foundation::{DType, model::ModelManifest};
 use models::{Checkpoint, contract::DecoderExecutionContract};
 use runtime::{
     backend::{Backend, KvGroupSpec, LoadError, LoadOptions, MemoryPlan, RunnerSpec, StepRunner},
+    memory::host_available,
     progress::ProgressEvent,
 };
 
@@ -13,7 +14,7 @@ use crate::{
     admission::missing_capabilities,
     executor::Executor,
     kv::{BLOCK_SIZE, KvCache},
-    load, memory,
+    load,
     plan::{Workspace, plan},
     runner::CpuRunner,
     simd::Isa,
@@ -71,7 +72,7 @@ fn admit(manifest: &ModelManifest, options: &LoadOptions) -> Result<Admitted, Lo
     if !missing.is_empty() {
         return Err(LoadError::MissingCapability(missing));
     }
-    let available = memory::available().ok_or_else(|| {
+    let available = host_available().ok_or_else(|| {
         LoadError::Option("the system does not say how much memory is available".to_owned())
     })?;
     let plan = plan(manifest, &contract, options, available)?;

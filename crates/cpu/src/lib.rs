@@ -14,7 +14,6 @@ pub mod format;
 pub mod kv;
 pub mod load;
 pub mod matrix;
-pub mod memory;
 pub mod model;
 pub mod ops;
 pub mod outputs;

@@ -27,6 +27,7 @@ pub fn plan(
     available: Bytes,
 ) -> Result<MemoryPlan, LoadError> {
     check_kv_dtype(options)?;
+    check_kv_offload(options)?;
     let available = match options.memory_fraction {
         None => available,
         Some(part) => Bytes((available.0 as f64 * f64::from(part)) as u64),
@@ -42,6 +43,17 @@ fn check_kv_dtype(options: &LoadOptions) -> Result<(), LoadError> {
         Some(other) => Err(LoadError::Option(format!(
             "kv_dtype is {}, but the cpu backend keeps its KV cache in f32; leave it at auto",
             other.name().to_lowercase()
+        ))),
+    }
+}
+
+/// There is no other place than the host's memory for blocks to go from.
+fn check_kv_offload(options: &LoadOptions) -> Result<(), LoadError> {
+    match options.kv_offload_memory.unwrap_or_default() {
+        Bytes(0) => Ok(()),
+        memory => Err(LoadError::Option(format!(
+            "kv_offload_memory is {memory}, but on the cpu backend the KV cache lies in the host's memory already; give it \
+             more there (kv_memory), and leave this out"
         ))),
     }
 }

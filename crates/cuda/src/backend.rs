@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use foundation::model::ModelManifest;
+use foundation::{Bytes, model::ModelManifest};
 use models::{Checkpoint, contract::DecoderExecutionContract};
 use runtime::{
     backend::{Backend, DeviceInfo, LoadError, LoadOptions, MemoryPlan, StepRunner},
-    memory::MemoryNeeds,
+    memory::{MemoryNeeds, host_available},
     progress::ProgressEvent,
 };
 
@@ -15,6 +15,7 @@ use crate::{
     driver::{DriverError, Gpu, driver_version},
     engine::{
         build::{Parts, build},
+        copies::NoHostMemory,
         executor::ExecuteError,
         products::Products,
         runner::CudaRunner,
@@ -121,6 +122,7 @@ impl CudaBackend {
         let (free, total) =
             self.gpu.memory().map_err(|error| load_error(ExecuteError::from(error)))?;
         let plan = plan(manifest, &contract, options, DeviceMemory { total, free })?;
+        check_host(plan.memory.host_kv, host_available())?;
         let files = checkpoint.layout.weights.iter().map(|file| file.path.clone()).collect();
         Ok(Admitted { contract, files, plan })
     }
@@ -181,6 +183,19 @@ fn runnable(manifest: &ModelManifest) -> Result<(Checkpoint, DecoderExecutionCon
     }
 }
 
+/// Page-locked memory is never swapped out: what the machine does not have at hand must not be asked for.
+fn check_host(needed: Bytes, available: Option<Bytes>) -> Result<(), LoadError> {
+    match available {
+        Some(available) if needed > available => Err(LoadError::OutOfMemory {
+            what: "KV blocks on the host".to_owned(),
+            needed,
+            available,
+            hint: "lower --kv-offload-memory".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// A checkpoint that the backend can run, and what that takes.
 struct Admitted {
     contract: DecoderExecutionContract,
@@ -198,14 +213,18 @@ fn load_error(error: ExecuteError) -> LoadError {
                 .to_owned(),
         },
         ExecuteError::Driver(error) => error.into(),
+        ExecuteError::Host(NoHostMemory { wanted, given, source }) => LoadError::OutOfMemory {
+            what: "KV blocks on the host".to_owned(),
+            needed: wanted,
+            available: given,
+            hint: format!("lower --kv-offload-memory; such memory is page-locked ({source})"),
+        },
         error => LoadError::Device(error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use foundation::Bytes;
-
     use super::*;
 
     #[test]
@@ -214,6 +233,13 @@ mod tests {
         let told = load_error(full.into()).to_string();
         assert!(told.contains("2.0 GiB needed, 1.0 GiB available"), "{told}");
         assert!(told.contains("--memory-fraction"), "{told}");
+        let refused = check_host(Bytes::gib(20), Some(Bytes::gib(8))).unwrap_err().to_string();
+        assert!(
+            refused.contains("20.0 GiB needed, 8.0 GiB available; lower --kv-off"),
+            "{refused}"
+        );
+        assert!(check_host(Bytes::gib(8), Some(Bytes::gib(8))).is_ok());
+        assert!(check_host(Bytes::gib(8), None).is_ok());
         let gone = DriverError::Call { call: "cuMemAlloc", name: "X".into(), code: 700 };
         assert_eq!(load_error(gone.clone().into()).to_string(), gone.to_string());
     }

@@ -153,7 +153,8 @@ fn kv_format(options: &LoadOptions) -> Result<KvFormat, LoadError> {
     }
 }
 
-fn kv_groups(semantic: &DecoderSemantic, format: KvFormat) -> Vec<KvGroupNeeds> {
+/// What each KV group takes.
+pub(crate) fn kv_groups(semantic: &DecoderSemantic, format: KvFormat) -> Vec<KvGroupNeeds> {
     let layer_bytes = |index: &usize| {
         let Mixer::Attention(attention) = &semantic.layers[*index].mixer;
         (2 * attention.kv_heads * attention.head_dim * format.size()) as u64

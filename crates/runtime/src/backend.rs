@@ -140,6 +140,8 @@ pub struct LoadOptions {
     pub max_step_tokens: usize,
     /// Memory for KV blocks; `None`: the backend decides from what is left.
     pub kv_memory: Option<Bytes>,
+    /// Memory on the host for KV blocks that leave the device; `None`: they are gone.
+    pub kv_offload_memory: Option<Bytes>,
     /// Part of the device's memory that the model may take, above 0 up to 1; `None`: the backend's own share.
     pub memory_fraction: Option<f32>,
     /// Element type of the KV cache; `None`: the backend's own.
@@ -161,6 +163,7 @@ impl Default for LoadOptions {
             max_step_sequences: 64,
             max_step_tokens: 2048,
             kv_memory: None,
+            kv_offload_memory: None,
             memory_fraction: None,
             kv_dtype: None,
             draft_tokens: 0,
@@ -185,6 +188,10 @@ pub struct MemoryPlan {
     pub kv_per_token: Bytes,
     /// Blocks in each KV group.
     pub kv_blocks: Vec<usize>,
+    /// Of the host's memory, what is taken for KV blocks that leave the device; not part of `available`.
+    pub host_kv: Bytes,
+    /// Blocks in each KV group that it holds; 0: none go there.
+    pub host_blocks: Vec<usize>,
     /// Tokens in one block.
     pub block_size: usize,
     /// Longest sequence that will be served.

@@ -3,7 +3,10 @@
 
 use foundation::Bytes;
 
+pub use self::host::available as host_available;
 use crate::backend::{LoadError, LoadOptions, MemoryPlan};
+
+mod host;
 
 /// What a model needs on a device, however much the device has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,17 +78,40 @@ impl MemoryNeeds {
                 hint: "give the KV cache less memory".to_owned(),
             });
         }
+        let kv_blocks = kv.group_blocks(length, blocks);
+        let host_memory = options.kv_offload_memory.unwrap_or_default();
+        let host_blocks = self.host_blocks(&kv_blocks, host_memory);
         Ok(MemoryPlan {
             weights: self.weights,
             mapped: self.mapped,
             workspace: self.workspace,
             kv: kv_bytes,
             kv_per_token: Bytes(self.kv_groups.iter().map(|group| group.bytes_per_token).sum()),
-            kv_blocks: kv.group_blocks(length, blocks),
+            kv_blocks,
+            host_kv: self.kv_bytes(&host_blocks),
+            host_blocks,
             block_size: self.block_size,
             max_sequence_tokens: length,
             available,
         })
+    }
+
+    /// Blocks of each group that `memory` holds on the host, in the proportion in which they are on the device.
+    fn host_blocks(&self, kv_blocks: &[usize], memory: Bytes) -> Vec<usize> {
+        let whole = u128::from(self.kv_bytes(kv_blocks).0).max(1);
+        let share = |blocks: &usize| (*blocks as u128 * u128::from(memory.0) / whole) as usize;
+        kv_blocks.iter().map(share).collect()
+    }
+
+    /// What a block of each group takes, all its layers together.
+    pub fn block_bytes(&self) -> Vec<u64> {
+        let bytes = |group: &KvGroupNeeds| group.bytes_per_token * self.block_size as u64;
+        self.kv_groups.iter().map(bytes).collect()
+    }
+
+    fn kv_bytes(&self, blocks: &[usize]) -> Bytes {
+        let groups = self.block_bytes().into_iter().zip(blocks);
+        Bytes(groups.map(|(bytes, blocks)| bytes * *blocks as u64).sum())
     }
 
     fn does_not_fit(&self, what: &str, needed: Bytes, available: Bytes) -> LoadError {

@@ -53,7 +53,7 @@ impl Served {
         let submit = |request: &EngineRequest| self.submitter.submit(request.clone());
         let tickets = requests.iter().map(|request| submit(request).expect("a ticket"));
         let mut tickets: Vec<_> = tickets.collect();
-        while self.core.step() == Progress::Worked {
+        while self.core.step() != Progress::Idle {
             self.core.check().expect("books that balance");
         }
         assert!(self.core.is_empty(), "something is left");

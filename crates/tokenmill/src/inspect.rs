@@ -135,6 +135,8 @@ pub struct MemoryReport {
     pub kv_per_token: u64,
     /// Tokens that the KV blocks hold.
     pub kv_tokens: usize,
+    /// Of the host's memory, for KV blocks that leave the device.
+    pub host_kv: u64,
     /// Longest sequence that will be served, in tokens.
     pub max_sequence_tokens: usize,
     /// What the device has for all of this.
@@ -347,6 +349,7 @@ impl From<&MemoryPlan> for MemoryReport {
             need_without_kv: fixed,
             need: fixed.saturating_add(plan.kv.0),
             kv_per_token: plan.kv_per_token.0,
+            host_kv: plan.host_kv.0,
             kv_tokens: usize::try_from(tokens).unwrap_or(usize::MAX),
             max_sequence_tokens: plan.max_sequence_tokens,
             available: plan.available.0,

@@ -259,7 +259,20 @@ impl ModelOptions {
         self.check_step()?;
         self.check_threads()?;
         self.check_lookup()?;
+        self.check_offload()?;
         self.check_memory()
+    }
+
+    /// Blocks are kept on the host for those that begin alike.
+    fn check_offload(&self) -> Result<()> {
+        match self.kv_offload_memory.unwrap_or_default() {
+            Bytes(1..) if self.prefix_cache == Some(false) => Err(Error::InvalidOption {
+                option: "kv_offload_memory",
+                message: "without a prefix cache nothing that lies on the host is ever found again"
+                    .to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Every sequence of a step takes at least one of its token rows.
@@ -342,6 +355,7 @@ impl ModelOptions {
                 .unwrap_or(built_in.max_step_sequences.min(max_step_tokens)),
             max_step_tokens,
             kv_memory: self.kv_memory,
+            kv_offload_memory: self.kv_offload_memory,
             memory_fraction: self.memory_fraction,
             kv_dtype: self.kv_dtype,
             draft_tokens: self.speculation().map_or(0, |speculation| speculation.pace.most),
@@ -379,6 +393,11 @@ mod tests {
         assert_eq!(refused(part(0.0)), "memory_fraction");
         assert_eq!(refused(part(1.5)), "memory_fraction");
         assert!(part(1.0).validate().is_ok());
+        let offload = ModelOptions { kv_offload_memory: Some(Bytes::gib(1)), ..base() };
+        assert!(offload.validate().is_ok());
+        let in_vain = ModelOptions { prefix_cache: Some(false), ..offload };
+        assert_eq!(refused(in_vain.clone()), "kv_offload_memory");
+        assert!(ModelOptions { kv_offload_memory: Some(Bytes(0)), ..in_vain }.validate().is_ok());
         let many = ModelOptions { max_step_sequences: Some(2049), ..base() };
         assert_eq!(refused(many.clone()), "max_step_sequences");
         assert!(ModelOptions { max_step_tokens: Some(2049), ..many }.validate().is_ok());

@@ -82,6 +82,8 @@ pub struct ModelOptions {
     pub max_step_tokens: Option<usize>,
     /// Memory for the KV cache.
     pub kv_memory: Option<Bytes>,
+    /// Memory on the host for KV blocks that leave the device (`--kv-offload-memory`); `None`: none, they are gone.
+    pub kv_offload_memory: Option<Bytes>,
     /// Part of the device's memory that the model may take, above 0 up to 1 (`--memory-fraction`); `None`: 0.9 of a GPU's
     /// memory, all that is available on the cpu.
     pub memory_fraction: Option<f32>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use foundation::DType;
+use foundation::{Bytes, DType};
 use models::dialect::{CALL_PARSER, REASONING_PARSER, Selection};
 use runtime::backend::{LoadOptions, MemoryPlan};
 use serde::Serialize;
@@ -70,6 +70,7 @@ impl ModelOptions {
         ModelOptions {
             max_step_sequences: Some(load.max_step_sequences),
             max_step_tokens: Some(load.max_step_tokens),
+            kv_offload_memory: Some(load.kv_offload_memory.unwrap_or_default()),
             max_queue: Some(engine.max_queue),
             stall_after: Some(engine.stall_after),
             prefix_cache: Some(engine.prefix_cache),
@@ -138,6 +139,7 @@ impl Loaded<'_> {
             number("max_step_sequences", options.max_step_sequences, self.load.max_step_sequences),
             number("max_step_tokens", options.max_step_tokens, self.load.max_step_tokens),
             self.kv_memory(),
+            self.kv_offload_memory(),
             self.memory_fraction(),
             self.kv_dtype(),
             self.given_or(
@@ -222,6 +224,17 @@ impl Loaded<'_> {
         provenance.of(name, format!("{} ({} a token)", memory.kv, memory.kv_per_token))
     }
 
+    /// As many whole blocks as fit.
+    fn kv_offload_memory(&self) -> Setting {
+        let (name, given) = ("kv_offload_memory", self.options.kv_offload_memory.is_some());
+        let provenance = self.given_or(name, given, Provenance::built_in());
+        let tokens = self.memory.host_kv.0.checked_div(self.memory.kv_per_token.0).unwrap_or(0);
+        match self.memory.host_kv {
+            Bytes(0) => provenance.of(name, "0"),
+            memory => provenance.of(name, format!("{memory} (some {tokens} tokens)")),
+        }
+    }
+
     fn memory_fraction(&self) -> Setting {
         let (name, available) = ("memory_fraction", self.memory.available);
         match self.options.memory_fraction {
@@ -290,8 +303,6 @@ pub(crate) fn device(
 
 #[cfg(test)]
 mod tests {
-    use foundation::Bytes;
-
     use super::*;
 
     fn plan(length: usize, blocks: usize) -> MemoryPlan {
@@ -302,6 +313,8 @@ mod tests {
             kv: Bytes::mib(1),
             kv_per_token: Bytes(64),
             kv_blocks: vec![blocks],
+            host_kv: Bytes(0),
+            host_blocks: vec![0],
             block_size: 16,
             max_sequence_tokens: length,
             available: Bytes::mib(8),
@@ -340,6 +353,7 @@ mod tests {
             "threads",
             "max_queue",
             "stall_after",
+            "kv_offload_memory",
             "prefix_cache",
             "batch_invariant",
             "speculation",
@@ -372,6 +386,14 @@ mod tests {
         );
         assert_eq!(origin("prefix_cache").1, Origin::Default);
         assert_eq!(origin("threads"), ("2".to_owned(), Origin::Given, String::new()));
+    }
+
+    #[test]
+    fn what_lies_on_the_host_is_told_in_tokens_too() {
+        let asked = ModelOptions { kv_offload_memory: Some(Bytes::mib(2)), ..Default::default() };
+        let plan = MemoryPlan { host_kv: Bytes::mib(1), ..plan(128, 8) };
+        let (value, origin, _) = told(&asked, &plan, "kv_offload_memory");
+        assert_eq!((value.as_str(), origin), ("1.0 MiB (some 16384 tokens)", Origin::Given));
     }
 
     #[test]

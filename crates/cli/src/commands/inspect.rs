@@ -172,7 +172,7 @@ fn backend_lines(backend: &BackendReport, findings: &[String]) -> Vec<String> {
 
 fn memory_lines(memory: &MemoryReport) -> Vec<String> {
     let bytes = |bytes: u64| Bytes(bytes).to_string();
-    let rows = [
+    let mut rows = vec![
         format!(
             "needs {} without a key-value cache, {} with it; {} available",
             bytes(memory.need_without_kv),
@@ -193,6 +193,10 @@ fn memory_lines(memory: &MemoryReport) -> Vec<String> {
             memory.max_sequence_tokens
         ),
     ];
+    if memory.host_kv > 0 {
+        let host = bytes(memory.host_kv);
+        rows.push(format!("{host} of the host's memory for what leaves the cache"));
+    }
     rows.iter().map(|text| row("", text)).collect()
 }
 

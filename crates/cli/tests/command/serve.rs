@@ -98,6 +98,7 @@ fn every_setting_says_where_it_came_from() {
         ("max-num-seqs", "8 key max_num_seqs of the settings file"),
         ("max-num-batched-tokens", "2048 default"),
         ("no-prefix-cache", "no default"),
+        ("kv-offload-memory", "0 default"),
         ("speculate", "none default"),
         ("speculative-tokens", "7 default"),
         ("chat-template", "the checkpoint's checkpoint"),

@@ -42,6 +42,15 @@ fn with_memory_to_spare_every_sequence_has_its_blocks() {
 }
 
 #[test]
+fn blocks_have_no_other_memory_to_go_to() {
+    let asked =
+        |memory| LoadOptions { kv_offload_memory: Some(memory), ..options(Some(100), None) };
+    assert!(planned("qwen3", &asked(Bytes(0)), Bytes::gib(8)).is_ok());
+    let refused = planned("qwen3", &asked(Bytes::gib(1)), Bytes::gib(8)).unwrap_err().to_string();
+    assert!(refused.starts_with("kv_offload_memory is 1.0 GiB, but on the cpu"), "{refused}");
+}
+
+#[test]
 fn the_checkpoints_length_is_cut_to_what_fits_but_an_asked_one_is_not() {
     // One layer and token of qwen3: 2 * 64 * 2 * 4 bytes; three layers; a block of 16 tokens.
     let block = 3 * 2 * 64 * 2 * 4 * 16;

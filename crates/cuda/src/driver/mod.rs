@@ -27,6 +27,6 @@ pub(crate) use image::image;
 pub use image::{Image, Kernel};
 pub use limits::DeviceLimits;
 pub use memory::{Buffer, View, ViewMut};
-pub use pinned::Pinned;
-pub use stream::{Rows, Shape, Stream};
+pub use pinned::{Pinned, PinnedRoom};
+pub use stream::{Planes, Rows, Shape, Stream};
 pub use tensor_map::{Swizzle, TensorMap};

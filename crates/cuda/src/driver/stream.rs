@@ -4,7 +4,8 @@ use std::{cell::RefCell, ffi::c_void, ptr, sync::Arc};
 
 use bytemuck::{NoUninit, Pod};
 use cudarc::driver::sys::{
-    self, CUDA_MEMCPY2D, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue,
+    self, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchAttributeValue,
     CUlaunchAttributeValue_union__bindgen_ty_1 as CUlaunchAttributeValueCluster, CUlaunchConfig,
     CUmemorytype, CUstream, CUstream_flags,
 };
@@ -16,7 +17,7 @@ use super::{
     gpu::Gpu,
     image::Kernel,
     memory::{Buffer, View, ViewMut},
-    pinned::Pinned,
+    pinned::{Pinned, PinnedRoom},
 };
 
 /// How a kernel is spread over the device.
@@ -43,6 +44,24 @@ pub struct Rows {
     pub bytes: usize,
     /// Bytes from the first of one to the first of the next where they go.
     pub pitch: usize,
+}
+
+/// One row of each of several planes that lie one behind the other on the device, each of so many rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planes {
+    /// How many.
+    pub count: usize,
+    /// Rows of each.
+    pub rows: usize,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+}
+
+impl Planes {
+    /// Bytes of one row of every plane.
+    pub fn bytes(&self) -> usize {
+        self.count * self.row_bytes
+    }
 }
 
 impl Shape {
@@ -271,6 +290,44 @@ impl Stream {
         check("cuMemcpyDtoHAsync", result)
     }
 
+    /// Queues a copy of row `row` of every plane, from `from` on the device on, to pinned memory at `offset`, where they lie one
+    /// after the other.
+    ///
+    /// # Safety
+    /// The planes are device memory that is not freed until the copy has run; the pinned bytes are touched by nothing else
+    /// until then.
+    pub unsafe fn download_planes_async(
+        &self,
+        from: u64,
+        planes: Planes,
+        row: usize,
+        to: &PinnedRoom,
+        offset: usize,
+    ) -> Result<(), DriverError> {
+        let copy =
+            planes_copy(Side::device(from, planes, row)?, Side::host(to, offset, planes)?, planes);
+        // SAFETY: both sides hold the rows: the caller's promise, and checked. The struct is read at once.
+        check("cuMemcpy3DAsync", unsafe { sys::cuMemcpy3DAsync_v2(&copy, self.handle) })
+    }
+
+    /// As [`Stream::download_planes_async`], the other way.
+    ///
+    /// # Safety
+    /// As there; and nothing reads the rows until the copy has run.
+    pub unsafe fn upload_planes_async(
+        &self,
+        from: &PinnedRoom,
+        offset: usize,
+        to: u64,
+        planes: Planes,
+        row: usize,
+    ) -> Result<(), DriverError> {
+        let copy =
+            planes_copy(Side::host(from, offset, planes)?, Side::device(to, planes, row)?, planes);
+        // SAFETY: as above.
+        check("cuMemcpy3DAsync", unsafe { sys::cuMemcpy3DAsync_v2(&copy, self.handle) })
+    }
+
     /// Queues a copy within the device.
     pub fn copy<T: Pod>(&self, from: View<'_, T>, to: ViewMut<'_, T>) -> Result<(), DriverError> {
         same_length(from.len(), to.len())?;
@@ -316,6 +373,63 @@ impl Drop for Stream {
         let _ = self.gpu.bind();
         // SAFETY: destroyed once; the driver finishes what is queued.
         check_drop("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(self.handle) });
+    }
+}
+
+/// One side of a copy of one row of every plane.
+struct Side {
+    kind: CUmemorytype,
+    host: *mut c_void,
+    device: u64,
+    row: usize,
+    /// Rows from one plane's to the next.
+    height: usize,
+}
+
+impl Side {
+    fn device(address: u64, planes: Planes, row: usize) -> Result<Side, DriverError> {
+        if row >= planes.rows {
+            return Err(DriverError::Invalid(format!("row {row} of {}", planes.rows)));
+        }
+        let kind = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+        Ok(Side { kind, host: ptr::null_mut(), device: address, row, height: planes.rows })
+    }
+
+    fn host(room: &PinnedRoom, offset: usize, planes: Planes) -> Result<Side, DriverError> {
+        room.check(offset, planes.bytes())?;
+        // SAFETY: the range lies in the room.
+        let host = unsafe { room.address().add(offset) }.cast();
+        Ok(Side { kind: CUmemorytype::CU_MEMORYTYPE_HOST, host, device: 0, row: 0, height: 1 })
+    }
+}
+
+fn planes_copy(from: Side, to: Side, planes: Planes) -> CUDA_MEMCPY3D {
+    CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: from.row,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: from.kind,
+        srcHost: from.host,
+        srcDevice: from.device,
+        srcArray: ptr::null_mut(),
+        reserved0: ptr::null_mut(),
+        srcPitch: planes.row_bytes,
+        srcHeight: from.height,
+        dstXInBytes: 0,
+        dstY: to.row,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: to.kind,
+        dstHost: to.host,
+        dstDevice: to.device,
+        dstArray: ptr::null_mut(),
+        reserved1: ptr::null_mut(),
+        dstPitch: planes.row_bytes,
+        dstHeight: to.height,
+        WidthInBytes: planes.row_bytes,
+        Height: 1,
+        Depth: planes.count,
     }
 }
 

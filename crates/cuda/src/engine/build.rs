@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use foundation::DType;
 use models::semantic::DecoderSemantic;
-use runtime::backend::{KvGroupSpec, LoadOptions, MemoryPlan, RunnerSpec};
+use runtime::backend::{HostTier, KvGroupSpec, LoadOptions, MemoryPlan, RunnerSpec};
 
 use super::{
     buckets::decode_buckets,
+    copies::HostCopies,
     executor::{Bucket, ExecuteError, Executor, Staging},
     layout::{Layout, Room, Shape},
     outputs::{Results, SAMPLING_WORDS, SamplingRoom, SamplingState},
@@ -25,7 +26,7 @@ use crate::{
         kv::{KvArena, KvFormat},
     },
     ops::{Ops, attention_decode, attention_prefill},
-    plan::output_rows,
+    plan::{kv_groups, output_rows},
     weights::DeviceWeights,
 };
 
@@ -83,6 +84,8 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         .map(|size| bucket(size, shape, &lowered, max_blocks, invariant, &gpu))
         .collect::<Result<Vec<Bucket>, _>>()?;
     let kv = KvArena::new(&gpu, &semantic, &plan.kv_blocks, kv_format)?;
+    let copies = spec.host.as_ref().map(|tier| HostCopies::new(&gpu, &kv, &tier.slots));
+    let copies = copies.transpose()?;
     let cache_layers = cache_layers(&kv, &lowered)?;
     let output_rows = output_rows(sequences);
     let widths = Widths::of(&lowered.layers, semantic.hidden_size, semantic.vocab_size);
@@ -116,6 +119,7 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
     };
     let state = SamplingState::new(&stream, room)?;
     let mut executor = Executor {
+        copies,
         ops: Ops::load(&gpu)?,
         decoder: Decoder::new(&stream, semantic, lowered, weights)?,
         kv,
@@ -169,12 +173,25 @@ fn runner_spec(parts: &Parts) -> RunnerSpec {
         mixes_prefill_and_decode: true,
         max_in_flight: IN_FLIGHT,
         rewinds: true,
-        host: None,
+        host: host_tier(parts),
         kv_dtype: match kv_format {
             KvFormat::Bf16 => DType::BF16,
             KvFormat::Fp8 => DType::F8E4M3,
         },
     }
+}
+
+/// Room on the host for blocks that leave the device, where it was asked for and a block fits.
+fn host_tier(parts: &Parts) -> Option<HostTier> {
+    let slots = parts.plan.host_blocks.clone();
+    let block_bytes = block_bytes(&parts.semantic, parts.kv_format);
+    slots.iter().any(|slots| *slots > 0).then_some(HostTier { slots, block_bytes })
+}
+
+/// What a block of each KV group takes, all layers together.
+fn block_bytes(semantic: &DecoderSemantic, format: KvFormat) -> Vec<u64> {
+    let groups = kv_groups(semantic, format).into_iter();
+    groups.map(|group| group.bytes_per_token * BLOCK_SIZE as u64).collect()
 }
 
 fn bucket(

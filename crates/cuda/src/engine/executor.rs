@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use runtime::batch::{RowOutput, StepBatch};
+use runtime::batch::{Copied, CopyId, CopyWay, HostCopy, RowOutput, StepBatch};
 
 use super::{
     buckets::bucket_of,
+    copies::{HostCopies, NoHostMemory},
     layout::{Layout, Room, Shape},
     outputs::{
         Ending, Results, SamplingLimits, SamplingPlaces, SamplingState, live_outputs, read_values,
@@ -40,6 +41,9 @@ pub enum ExecuteError {
     /// No kernel does it; admission should have said so.
     #[error(transparent)]
     Forward(#[from] ForwardError),
+    /// The system has no memory for blocks that leave the device.
+    #[error(transparent)]
+    Host(#[from] NoHostMemory),
     /// The step's lists could not be laid out.
     #[error(transparent)]
     Work(#[from] WorkError),
@@ -48,6 +52,8 @@ pub enum ExecuteError {
 /// A decoder with its caches, and everything that computing a step takes.
 #[derive(Debug)]
 pub struct Executor {
+    /// Copies of blocks to and from the host, where there is room for them.
+    pub(super) copies: Option<HostCopies>,
     pub(super) stream: Stream,
     pub(super) ops: Ops,
     pub(super) decoder: Decoder,
@@ -172,6 +178,20 @@ impl Executor {
         }
         self.staging[staging].done.record(&self.stream)?;
         Ok(Queued { staging, plans: places.plans, values })
+    }
+
+    /// Queues copies of blocks to or from the host, behind the steps queued so far.
+    pub fn copy(&mut self, way: CopyWay, copies: &[HostCopy]) -> Result<CopyId, ExecuteError> {
+        let Some(tier) = &mut self.copies else {
+            let text = format!("{} copies to or from the host, which has no room", copies.len());
+            return Err(DriverError::Invalid(text).into());
+        };
+        Ok(tier.queue(way, copies, &self.stream, &self.kv)?)
+    }
+
+    /// Copies that have been made and not been told of.
+    pub fn copied(&mut self) -> Result<Option<Copied>, ExecuteError> {
+        Ok(self.copies.as_mut().map_or(Ok(None), HostCopies::ended)?)
     }
 
     /// Waits for a queued step and reads its answers.

@@ -2,6 +2,7 @@
 
 pub mod buckets;
 pub mod build;
+pub mod copies;
 pub mod executor;
 pub mod layout;
 pub mod outputs;

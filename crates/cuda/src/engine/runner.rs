@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use runtime::{
     backend::{RunnerSpec, StepError, StepRunner},
-    batch::{OutputKind, Positions, StepBatch, StepId, StepOutput, TokenInput},
+    batch::{
+        Copied, CopyId, CopyWay, HostCopy, OutputKind, Positions, StepBatch, StepId, StepOutput,
+        TokenInput,
+    },
 };
 
 use super::executor::{ExecuteError, Executor, Queued};
@@ -117,5 +120,19 @@ impl StepRunner for CudaRunner {
             pending.ok_or_else(|| StepError::Invalid("no step was submitted".to_owned()))?;
         let rows = self.executor.wait(&queued).map_err(|error| self.fail(&error))?;
         Ok(StepOutput { step, rows })
+    }
+
+    fn copy(&mut self, way: CopyWay, copies: &[HostCopy]) -> Result<CopyId, StepError> {
+        if let Some(fault) = &self.fault {
+            return Err(StepError::Fault(fault.clone()));
+        }
+        let bound = self.executor.stream().gpu().bind().map_err(ExecuteError::from);
+        let queued = bound.and_then(|()| self.executor.copy(way, copies));
+        queued.map_err(|error| self.fail(&error))
+    }
+
+    fn copied(&mut self) -> Result<Option<Copied>, StepError> {
+        let copied = self.executor.copied();
+        copied.map_err(|error| self.fail(&error))
     }
 }

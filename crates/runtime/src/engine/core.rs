@@ -67,7 +67,7 @@ pub struct EngineCore {
     /// Guesses, where the engine speculates.
     drafts: Option<Drafts>,
     /// Copies of blocks to and from the host, where the runner has room for them.
-    offload: Option<Offload>,
+    offload: Offload,
     no_tokens: Arc<[TokenId]>,
     shared: Arc<Shared>,
     inbox: Receiver<Command>,
@@ -108,7 +108,7 @@ impl EngineCore {
                 target: options.step_target,
                 stretch: options.step_stretch,
             }),
-            offload: kv.has_host().then(Offload::default),
+            offload: Offload::default(),
             kv,
             masks: Masks::new(Box::new(AtOnce), side.to_inbox),
             drafts: drafts(options, &spec),
@@ -178,7 +178,8 @@ impl EngineCore {
 
     /// Submits the next step, and commits the oldest when enough are in flight or nothing could be submitted.
     fn advance(&mut self) -> Result<Progress, StepError> {
-        self.take_copies()?;
+        let metrics = &self.shared.metrics;
+        self.offload.take(&mut *self.runner, &mut self.kv, &mut self.queue, metrics)?;
         if let Some(at_most) = self.time_for_masks() {
             return Ok(Progress::Waits(Some(at_most)));
         }
@@ -187,7 +188,8 @@ impl EngineCore {
         let submitted = !plan.is_empty();
         let moved = submitted || !plan.preempt.is_empty() || !plan.restore.is_empty();
         self.carry_out(&plan)?;
-        self.copy_out()?;
+        // Behind the step, which has evicted what it had to.
+        self.offload.save(&mut *self.runner, &mut self.kv)?;
         if self.in_flight.len() >= self.depth || (!submitted && !self.in_flight.is_empty()) {
             self.commit_oldest()?;
             return Ok(Progress::Worked);
@@ -195,7 +197,8 @@ impl EngineCore {
         if moved {
             return Ok(Progress::Worked);
         }
-        if self.offload.as_ref().is_some_and(Offload::is_busy) {
+        let done = self.sessions.is_empty() && self.shared.stopping();
+        if !done && self.offload.is_busy() {
             return Ok(Progress::Waits(Some(COPY_POLL)));
         }
         if self.sessions.is_empty() {
@@ -217,31 +220,6 @@ impl EngineCore {
         let others =
             self.in_flight.is_empty() && self.queue.iter().any(|sequence| !sequence.constrained);
         self.masks.worth_waiting(self.shared.clock.now(), others)
-    }
-
-    /// Takes in which copies have been made. Sequences whose blocks are back find them in the index.
-    fn take_copies(&mut self) -> Result<(), StepError> {
-        let Some(offload) = &mut self.offload else { return Ok(()) };
-        let (runner, metrics) = (&mut *self.runner, &self.shared.metrics);
-        offload.take(runner, &mut self.kv, &mut self.queue, metrics)
-    }
-
-    /// Begins to bring blocks back as planned: in front of the step, whose blocks are yet to be taken.
-    fn copy_in(&mut self, plan: &StepPlan) -> Result<(), StepError> {
-        match &mut self.offload {
-            Some(offload) if !plan.restore.is_empty() => {
-                offload.bring(&plan.restore, &mut *self.runner, &mut self.kv, &self.queue)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Begins to copy out what is soon to be evicted: behind the step, which has evicted what it had to.
-    fn copy_out(&mut self) -> Result<(), StepError> {
-        match &mut self.offload {
-            Some(offload) => offload.save(&mut *self.runner, &mut self.kv),
-            None => Ok(()),
-        }
     }
 
     fn propose(&mut self) {
@@ -266,7 +244,7 @@ impl EngineCore {
             regime_thresholds: self.spec.regime_thresholds.clone(),
             draft_rows: self.drafts.as_ref().map_or(0, Drafts::step_rows),
             steps_run: !self.in_flight.is_empty(),
-            cache_cost: self.offload.as_ref().map(|offload| offload.cost(self.cost.per_row())),
+            cache_cost: self.kv.has_host().then(|| self.offload.cost(self.cost.per_row())),
         };
         self.queue.plan(&self.kv, &limits)
     }
@@ -276,7 +254,8 @@ impl EngineCore {
         let (queue, kv, mut moves) = self.moves();
         queue.apply(plan, kv, &mut moves);
         let slot_resets = moves.resets;
-        self.copy_in(plan)?;
+        // In front of the step, whose blocks are yet to be taken.
+        self.offload.bring(&plan.restore, &mut *self.runner, &mut self.kv, &self.queue)?;
         if plan.is_empty() {
             return Ok(());
         }
@@ -616,9 +595,7 @@ impl EngineCore {
         tracing::error!(reason, "the engine failed");
         self.shared.fail(reason.to_owned());
         self.in_flight.clear();
-        if let Some(mut offload) = self.offload.take() {
-            offload.give_up(&mut self.kv, &mut self.queue);
-        }
+        self.offload.give_up(&mut self.kv, &mut self.queue);
         let ranks: Vec<Rank> = self.sessions.values().map(|session| session.rank).collect();
         for rank in ranks {
             self.finish(rank, FinishReason::Failed(reason.to_owned()));
@@ -645,7 +622,7 @@ impl EngineCore {
 
     /// Every rule that must hold between two steps; the text names one that does not. For tests.
     pub fn check(&self) -> Result<(), String> {
-        let restoring = self.offload.iter().flat_map(Offload::holding);
+        let restoring = self.offload.holding();
         self.kv.check(self.queue.iter().map(|sequence| &sequence.kv).chain(restoring))?;
         let sequences = self.queue.iter().count();
         if sequences != self.sessions.len() {
@@ -670,7 +647,7 @@ impl EngineCore {
 
     /// Whether nothing is held: no request, no block, no step in flight. For tests.
     pub fn is_empty(&self) -> bool {
-        let copies = self.kv.is_copying() || self.offload.as_ref().is_some_and(Offload::is_busy);
+        let copies = self.kv.is_copying() || self.offload.is_busy();
         let held = self.kv.usage().0;
         self.sessions.is_empty() && self.in_flight.is_empty() && held == 0 && !copies
     }

@@ -25,6 +25,8 @@ const BATCHES_OUT: usize = 2;
 pub(super) struct Offload {
     cost: CopyCost,
     batches: Vec<Batch>,
+    /// The runner is lost: nothing is copied any more.
+    lost: bool,
 }
 
 #[derive(Debug)]
@@ -138,7 +140,7 @@ impl Offload {
         kv: &mut KvCache,
     ) -> Result<(), StepError> {
         let out = self.batches.iter().filter(|batch| batch.restored.is_none()).count();
-        if out >= BATCHES_OUT {
+        if self.lost || out >= BATCHES_OUT {
             return Ok(());
         }
         let mut copies = Vec::new();
@@ -154,6 +156,7 @@ impl Offload {
 
     /// The runner is lost, and with it what it copied.
     pub(super) fn give_up(&mut self, kv: &mut KvCache, queue: &mut RunnerQueue) {
+        self.lost = true;
         for batch in self.batches.drain(..) {
             match batch.restored {
                 None => kv.cancel_out(&batch.copies),

@@ -60,12 +60,14 @@ proptest! {
         sequences in 1usize..64,
         tokens in 1usize..300,
         asked in prop::option::of(1usize..4096),
+        host in 0u64..1 << 30,
     ) {
         let needs = needs();
         let options = LoadOptions {
             max_sequence_tokens: asked,
             max_step_sequences: sequences,
             max_step_tokens: tokens,
+            kv_offload_memory: Some(Bytes(host)),
             ..LoadOptions::default()
         };
         let budget = MemoryBudget { available: Bytes(available), kv: Bytes(kv) };
@@ -75,6 +77,14 @@ proptest! {
         let block = |group: usize| needs.kv_groups[group].bytes_per_token * 16;
         let bytes: u64 = (0..2).map(|group| plan.kv_blocks[group] as u64 * block(group)).sum();
         prop_assert_eq!(bytes, plan.kv.0);
+        let on_host: u64 = (0..2).map(|group| plan.host_blocks[group] as u64 * block(group)).sum();
+        prop_assert_eq!(on_host, plan.host_kv.0);
+        prop_assert!(on_host <= host && on_host + block(0) + block(1) > host.min(bytes * host));
+        // As on the device, so on the host, but for a block.
+        for group in 0..2 {
+            let share = plan.kv_blocks[group] as f64 * host as f64 / bytes.max(1) as f64;
+            prop_assert!((plan.host_blocks[group] as f64 - share).abs() <= 1.0);
+        }
         let one = plan.max_sequence_tokens.div_ceil(16);
         let held = (100 + tokens + 32).min(plan.max_sequence_tokens).div_ceil(16);
         prop_assert!(plan.kv_blocks[0] >= one && plan.kv_blocks[1] >= held.min(one));

@@ -135,6 +135,34 @@ const FAMILIES: &[Family] = &[
         "Requests that were not taken in.",
         Read::Counter(|m| m.requests_refused),
     ),
+    own(
+        "kv_restored_tokens_total",
+        "Tokens whose KV blocks came back from the host instead of being computed again.",
+        Read::Counter(|m| m.restored_tokens),
+    ),
+    own(
+        "kv_offload_blocks_total",
+        "KV blocks copied to the host and back, copies to the host that came to nothing, and cached blocks that were dropped for good.",
+        Read::Labelled(
+            "what",
+            &[
+                ("out", |m| m.kv_blocks_out),
+                ("in", |m| m.kv_blocks_in),
+                ("void", |m| m.kv_blocks_void),
+                ("lost", |m| m.kv_blocks_lost),
+            ],
+        ),
+    ),
+    own(
+        "kv_offload_bytes_total",
+        "Bytes of KV blocks copied to the host and back.",
+        Read::Labelled("way", &[("out", |m| m.kv_bytes_out), ("in", |m| m.kv_bytes_in)]),
+    ),
+    own(
+        "kv_host_usage_perc",
+        "Share of the host's room for KV blocks that is in use, 0 to 1.",
+        Read::Gauge(host_usage),
+    ),
     own("steps_total", "Steps of the engine.", Read::Counter(|m| m.steps)),
     own(
         "computed_tokens_total",
@@ -211,6 +239,13 @@ fn mean_accepted_length(seen: &MetricsSnapshot) -> f64 {
     match seen.drafts {
         0 => 0.0,
         drafts => 1.0 + seen.accepted_tokens as f64 / drafts as f64,
+    }
+}
+
+fn host_usage(seen: &MetricsSnapshot) -> f64 {
+    match seen.host_blocks_total {
+        0 => 0.0,
+        total => seen.host_blocks_used as f64 / total as f64,
     }
 }
 

@@ -147,6 +147,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         .or("2048"),
     model("kv-memory", Kind::Bytes, "Memory for the key-value cache")
         .absent("decided from what is left"),
+    model(
+        "kv-offload-memory",
+        Kind::Bytes,
+        "Memory on the host for parts of a GPU's key-value cache that would be dropped, to be copied back when they are wanted again",
+    )
+    .or("0"),
     model("memory-fraction", Kind::Part, "Part of the device's memory that the model may take")
         .absent("0.9 of a GPU, all that is available on the cpu"),
     model(

@@ -55,6 +55,8 @@ impl Backend for FakeBackend {
             kv: Bytes(0),
             kv_per_token: Bytes(0),
             kv_blocks: spec.kv_groups.iter().map(|group| group.blocks).collect(),
+            host_kv: Bytes(0),
+            host_blocks: vec![0; spec.kv_groups.len()],
             block_size: spec.block_size,
             max_sequence_tokens: spec.max_sequence_tokens,
             available: Bytes(0),
