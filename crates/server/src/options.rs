@@ -76,6 +76,7 @@ const MODEL_FIELDS: &[(&str, &str)] = &[
     ("max_sequence_tokens", "max-model-len"),
     ("max_step_sequences", "max-num-seqs"),
     ("max_step_tokens", "max-num-batched-tokens"),
+    ("step_stretch", "step-stretch"),
     ("kv_memory", "kv-memory"),
     ("kv_offload_memory", "kv-offload-memory"),
     ("memory_fraction", "memory-fraction"),
@@ -118,6 +119,7 @@ pub fn model_options(settings: &Resolved) -> ModelOptions {
         max_step_sequences: count("max-num-seqs")
             .filter(|_| settings.get("max-num-seqs").source != Source::Default),
         max_step_tokens: count("max-num-batched-tokens"),
+        step_stretch: settings.times("step-stretch"),
         kv_memory: settings.bytes("kv-memory"),
         kv_offload_memory: settings.bytes("kv-offload-memory"),
         memory_fraction: settings.part("memory-fraction"),
@@ -181,6 +183,7 @@ mod tests {
             Kind::Switch => "true",
             Kind::Choice(words) => words[words.len() - 1],
             Kind::Part => "0.7",
+            Kind::Times => "1.5",
             _ => "77",
         }
     }

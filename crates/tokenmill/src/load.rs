@@ -260,6 +260,7 @@ impl ModelOptions {
         self.check_threads()?;
         self.check_lookup()?;
         self.check_offload()?;
+        self.check_stretch()?;
         self.check_memory()
     }
 
@@ -335,6 +336,19 @@ impl ModelOptions {
         }
     }
 
+    fn check_stretch(&self) -> Result<()> {
+        match self
+            .step_stretch
+            .filter(|stretch| *stretch != 0.0 && (stretch.is_nan() || *stretch < 1.0))
+        {
+            None => Ok(()),
+            Some(stretch) => Err(Error::InvalidOption {
+                option: "step_stretch",
+                message: format!("a step cannot be {stretch} times as long; at least 1, or 0"),
+            }),
+        }
+    }
+
     fn check_memory(&self) -> Result<()> {
         match self.memory_fraction.filter(|part| !(*part > 0.0 && *part <= 1.0)) {
             None => Ok(()),
@@ -370,6 +384,10 @@ impl ModelOptions {
             max_queue: self.max_queue.unwrap_or(built_in.max_queue),
             prefix_cache: self.prefix_cache.unwrap_or(built_in.prefix_cache),
             stall_after: self.stall_after.unwrap_or(built_in.stall_after),
+            step_stretch: match self.step_stretch {
+                None => built_in.step_stretch,
+                Some(stretch) => (stretch > 0.0).then_some(f64::from(stretch)),
+            },
             speculation: self.speculation(),
             ..built_in
         }

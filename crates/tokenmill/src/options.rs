@@ -80,6 +80,9 @@ pub struct ModelOptions {
     pub max_step_sequences: Option<usize>,
     /// Most token rows in one step (`--max-num-batched-tokens`).
     pub max_step_tokens: Option<usize>,
+    /// How many times as long as its decode rows alone a step may take that also takes in prompts (`--step-stretch`), at least 1; 0: any
+    /// time, for most tokens a second; `None`: 2.5.
+    pub step_stretch: Option<f32>,
     /// Memory for the KV cache.
     pub kv_memory: Option<Bytes>,
     /// Memory on the host for KV blocks that leave the device (`--kv-offload-memory`); `None`: none, they are gone.

@@ -73,6 +73,7 @@ impl ModelOptions {
             kv_offload_memory: Some(load.kv_offload_memory.unwrap_or_default()),
             max_queue: Some(engine.max_queue),
             stall_after: Some(engine.stall_after),
+            step_stretch: Some(engine.step_stretch.map_or(0.0, |stretch| stretch as f32)),
             prefix_cache: Some(engine.prefix_cache),
             batch_invariant: Some(load.batch_invariant),
             speculation: Some(self.speculation.unwrap_or(Speculation::Off)),
@@ -149,6 +150,7 @@ impl Loaded<'_> {
             )
             .of("batch_invariant", self.load.batch_invariant.to_string()),
             self.threads(),
+            self.step_stretch(),
             number("max_queue", options.max_queue, self.max_queue),
             self.given_or("stall_after", options.stall_after.is_some(), Provenance::built_in())
                 .of("stall_after", format!("{} s", self.stall_after.as_secs_f64())),
@@ -177,6 +179,14 @@ impl Loaded<'_> {
 
     fn given_or(&self, field: &str, given: bool, otherwise: Provenance) -> Provenance {
         if given { self.options.provenance_of(field) } else { otherwise }
+    }
+
+    fn step_stretch(&self) -> Setting {
+        let name = "step_stretch";
+        let given = self.options.step_stretch;
+        let stretch = self.options.engine_options().step_stretch;
+        let value = stretch.map_or("no bound".to_owned(), |stretch| format!("{stretch} times"));
+        self.given_or(name, given.is_some(), Provenance::built_in()).of(name, value)
     }
 
     fn max_sequence_tokens(&self) -> Setting {
@@ -350,6 +360,7 @@ mod tests {
         for setting in [
             "max_step_sequences",
             "max_step_tokens",
+            "step_stretch",
             "threads",
             "max_queue",
             "stall_after",

@@ -146,6 +146,7 @@ fn value_name(option: &OptionSpec) -> &'static str {
         },
         (_, Kind::Bytes) => "BYTES",
         (_, Kind::Part) => "PART",
+        (_, Kind::Times) => "TIMES",
         (_, Kind::Seconds) => "SECONDS",
         (_, Kind::Text | Kind::LogFilter | Kind::Switch) => "TEXT",
     }

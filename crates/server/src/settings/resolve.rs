@@ -190,6 +190,15 @@ impl Resolved {
         }
     }
 
+    /// A [`Kind::Times`] option.
+    pub fn times(&self, name: &str) -> Option<f32> {
+        match &self.get(name).value {
+            Some(Value::Times(times)) => Some(*times),
+            None => None,
+            other => mismatch(name, other),
+        }
+    }
+
     /// A [`Kind::Seconds`] option.
     pub fn seconds(&self, name: &str) -> Option<Duration> {
         match &self.get(name).value {
@@ -350,10 +359,12 @@ fn toml_text(kind: Kind, value: toml::Value) -> Option<String> {
     match (kind, value) {
         (Kind::Switch, toml::Value::Boolean(on)) => Some(on.to_string()),
         (
-            Kind::Count { .. } | Kind::Bytes | Kind::Part | Kind::Seconds,
+            Kind::Count { .. } | Kind::Bytes | Kind::Part | Kind::Times | Kind::Seconds,
             toml::Value::Integer(number),
         ) => Some(number.to_string()),
-        (Kind::Seconds | Kind::Part, toml::Value::Float(number)) => Some(number.to_string()),
+        (Kind::Seconds | Kind::Part | Kind::Times, toml::Value::Float(number)) => {
+            Some(number.to_string())
+        }
         (
             Kind::Bytes | Kind::Text | Kind::LogFilter | Kind::Choice(_) | Kind::List,
             toml::Value::String(text),
@@ -441,6 +452,7 @@ mod tests {
                 Kind::Count { .. } => ("7", "7"),
                 Kind::Bytes => ("7KiB", "\"7KiB\""),
                 Kind::Part => ("0.7", "0.7"),
+                Kind::Times => ("1.5", "1.5"),
                 Kind::Seconds => ("7.5", "7.5"),
             };
             let want = option.kind.parse(text).unwrap();

@@ -145,6 +145,12 @@ pub const OPTIONS: &[OptionSpec] = &[
     model("max-num-batched-tokens", POSITIVE, "Most token rows in one step")
         .unit("tokens")
         .or("2048"),
+    model(
+        "step-stretch",
+        Kind::Times,
+        "How many times as long as its decode rows alone a step may take that also takes in prompts; 0 has no bound: more tokens a second, and answers that falter when prompts come",
+    )
+    .or("2.5"),
     model("kv-memory", Kind::Bytes, "Memory for the key-value cache")
         .absent("decided from what is left"),
     model(

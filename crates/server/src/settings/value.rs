@@ -28,6 +28,8 @@ pub enum Kind {
     Bytes,
     /// A part of a whole, above 0 up to 1: `0.9`.
     Part,
+    /// How many times something: at least 1, or 0 for no bound: `2.5`.
+    Times,
     /// A duration in seconds: `30`, `0.5`.
     Seconds,
 }
@@ -47,6 +49,8 @@ pub enum Value {
     Bytes(Bytes),
     /// Of [`Kind::Part`].
     Part(f32),
+    /// Of [`Kind::Times`].
+    Times(f32),
     /// Of [`Kind::Seconds`].
     Seconds(Duration),
 }
@@ -66,6 +70,7 @@ impl Kind {
             }
             Kind::Bytes => parse_bytes(text).map(|count| Value::Bytes(Bytes(count))),
             Kind::Part => parse_part(text).map(Value::Part),
+            Kind::Times => parse_times(text).map(Value::Times),
             Kind::Seconds => parse_seconds(text).map(Value::Seconds),
         };
         value.ok_or_else(|| self.wanted())
@@ -86,6 +91,7 @@ impl Kind {
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes => "a number of bytes such as 1048576, 512MiB or 4GB".into(),
             Kind::Part => "a number above 0, up to 1, such as 0.9".into(),
+            Kind::Times => "a number of at least 1 such as 2.5, or 0".into(),
             Kind::Seconds => "a number of seconds such as 30 or 0.5".into(),
         }
     }
@@ -100,6 +106,7 @@ impl fmt::Display for Value {
             Value::Count(count) => f.pad(&count.to_string()),
             Value::Bytes(bytes) => f.pad(&bytes.to_string()),
             Value::Part(part) => f.pad(&part.to_string()),
+            Value::Times(times) => f.pad(&times.to_string()),
             Value::Seconds(time) => f.pad(&format!("{} s", time.as_secs_f64())),
         }
     }
@@ -162,6 +169,11 @@ fn parse_part(text: &str) -> Option<f32> {
     (part > 0.0 && part <= 1.0).then_some(part)
 }
 
+fn parse_times(text: &str) -> Option<f32> {
+    let times = plain_decimal(text)? as f32;
+    (times == 0.0 || (1.0..=1e6).contains(&times)).then_some(times)
+}
+
 fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(plain_decimal(text.strip_suffix('s').unwrap_or(text).trim())?).ok()
 }
@@ -185,6 +197,8 @@ mod tests {
         assert_eq!(bytes("17"), Some(Value::Bytes(Bytes(17))));
         assert_eq!(Kind::Seconds.parse("0.5"), Ok(Value::Seconds(Duration::from_millis(500))));
         assert_eq!(Kind::Part.parse("0.9"), Ok(Value::Part(0.9)));
+        assert_eq!(Kind::Times.parse("2.5"), Ok(Value::Times(2.5)));
+        assert_eq!(Kind::Times.parse("0"), Ok(Value::Times(0.0)));
         assert_eq!(Kind::List.parse("a, b"), Ok(Value::List(vec!["a".into(), "b".into()])));
         assert_eq!(Kind::Switch.parse("yes"), Ok(Value::Switch(true)));
     }
@@ -203,6 +217,9 @@ mod tests {
         }
         for text in ["0", "1.01", "-0.5", "90%", "1e-1", "nan"] {
             assert!(Kind::Part.parse(text).is_err(), "{text}");
+        }
+        for text in ["0.5", "-1", "inf", "twice"] {
+            assert!(Kind::Times.parse(text).is_err(), "{text}");
         }
         assert!(Kind::List.parse("a,,b").is_err());
         assert!(Kind::Choice(&["auto", "cpu"]).parse("gpu").is_err());

@@ -81,7 +81,21 @@ impl<'a> Bench<'a> {
     /// Loads what is measured. The bench's shape needs some settings to be at least so high; a lower one that
     /// somebody gave is an error, not a slower measurement in silence.
     fn load(&self, needs: &[(&str, u32)]) -> Result<Model, Error> {
+        self.load_with(self.model_options(), needs)
+    }
+
+    /// The same for a measurement of nothing but tokens a second: unless told otherwise steps are as long as they like.
+    fn load_unbounded(&self, needs: &[(&str, u32)]) -> Result<Model, Error> {
         let mut options = self.model_options();
+        if self.settings.get("step-stretch").source == Source::Default {
+            options.step_stretch = Some(0.0);
+            let why = "nobody reads along while throughput is measured";
+            options.provenance.insert("step_stretch", Provenance::new(Origin::Derived, why));
+        }
+        self.load_with(options, needs)
+    }
+
+    fn load_with(&self, mut options: ModelOptions, needs: &[(&str, u32)]) -> Result<Model, Error> {
         for (name, needed) in needs {
             self.raise(name, *needed as usize, &mut options)?;
         }

@@ -25,7 +25,7 @@ struct Results {
 
 /// Measures and tells.
 pub fn run(args: &ThroughputArgs, bench: &Bench<'_>) -> Result<(), Error> {
-    let model = bench.load(&[("max-queue", args.requests)])?;
+    let model = bench.load_unbounded(&[("max-queue", args.requests)])?;
     let runtime = Runtime::new().map_err(|source| Error::io("starting the runtime", source))?;
     let vocabulary = model.info().vocab_size as u32;
     let (requests, prompt_len) = (args.requests as usize, args.prompt_len as usize);
