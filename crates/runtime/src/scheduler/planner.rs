@@ -78,6 +78,8 @@ impl<'a> Planner<'a> {
     fn plan_drafts(&mut self) {
         if self.is_better_later() {
             self.plan.runs.clear();
+            // They may have counted on blocks that leave the windows of these runs.
+            self.plan.restore.clear();
             return;
         }
         if !self.plan.preempt.is_empty() {

@@ -373,3 +373,22 @@ fn what_has_no_room_to_begin_is_not_brought_back() {
     let plan = queue.plan(&kv, &limits);
     assert_eq!((plan.restore.len(), plan.admit.len()), (0, 0), "15 of 16 blocks are promised");
 }
+
+#[test]
+fn a_step_that_is_put_off_brings_nothing_back_either() {
+    let kv = kv_with_three_on_the_host(1);
+    let cost = Some(CacheCost { per_byte: 0.0, per_row: None });
+    let limits = StepLimits { cache_cost: cost, draft_rows: 10, steps_run: true, ..limits() };
+    let mut queue = RunnerQueue::new(0);
+    queue.push(sequence(2, 3, 0));
+    queue.push(sequence(3, 3, 0));
+    assert_eq!(step(&mut queue, &kv, &limits), [(2, 3), (3, 3)]);
+    queue.get_mut(rank(2, 0)).unwrap().in_flight = 1;
+    for id in [2, 3] {
+        queue.get_mut(rank(id, 0)).unwrap().drafts = vec![TokenId(7)];
+    }
+    queue.push(sequence(1, 14, 0));
+    assert_eq!(queue.plan(&kv, &limits), StepPlan::default());
+    let plan = queue.plan(&kv, &StepLimits { steps_run: false, ..limits });
+    assert_eq!((plan.restore.len(), runs(&plan)), (1, vec![(3, 1)]));
+}
