@@ -1,6 +1,7 @@
 //! The life of the server: listen, load, serve, drain, end.
 
 use std::{
+    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -21,7 +22,7 @@ use hyper_util::{
 };
 use tokenmill::Model;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream, lookup_host},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
     time::{sleep, timeout},
@@ -147,7 +148,7 @@ impl Server {
         }
         let address = format!("{}:{}", bracketed(&options.host), options.port);
         let bound = async {
-            let listener = TcpListener::bind(&address).await?;
+            let listener = listen(&address).await?;
             let local = listener.local_addr()?;
             Ok((listener, local))
         };
@@ -299,4 +300,26 @@ async fn all_gone(guests: &mut JoinSet<()>) {
 /// An IPv6 address needs brackets before a port.
 fn bracketed(host: &str) -> String {
     if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}
+/// Connections that the system completes before they are accepted; it takes no more than it is set to (`net.core.somaxconn`). With
+/// the usual 128 a burst of clients loses its first packets, and each waits a second before it sends them again.
+const BACKLOG: u32 = 4096;
+
+/// Listens on the first of `address`'s meanings that can be had.
+async fn listen(address: &str) -> io::Result<TcpListener> {
+    let mut refused = None;
+    for address in lookup_host(address).await? {
+        let bound = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        };
+        match bound() {
+            Ok(listener) => return Ok(listener),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let nothing = || io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+    Err(refused.unwrap_or_else(nothing))
 }
