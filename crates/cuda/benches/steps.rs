@@ -1,10 +1,11 @@
-//! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled, and
-//! prefills of one prompt.
+//! Times of whole steps without an engine around them: decode steps two in flight, each reading what the last one sampled,
+//! prefills of one prompt, and steps that verify guesses, one at a time as they must be.
 //!
-//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [rule] [log] [prefill] [SIZES]` makes weights up from a `config.json` and
+//! `cargo bench -p cuda --bench steps -- CONFIG_DIR [eager] [rule] [log] [prefill] [verify] [SIZES]` makes weights up from a `config.json` and
 //! prints one line of JSON for each batch size and prompt length. With batch sizes (`8,32,64`) it times those, and no prefills; with
 //! `prefill` it times prefills alone, more of each, and sizes are lengths of prompts; with `rule` it does not time products as it
-//! loads, with `log` it tells on the standard error what that gave.
+//! loads, with `log` it tells on the standard error what that gave. `verify` times steps of 1, 2, 4 and 8 rows a sequence alone (1: a
+//! decode step, one at a time); sizes are numbers of sequences. With `unready` the model was not told of guesses as it was loaded.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
@@ -30,6 +31,8 @@ const PROMPTS: [usize; 3] = [512, 2048, 8000];
 /// Tokens in the cache before the first timed step, and timed steps.
 const CONTEXT: usize = 128;
 const STEPS: usize = 256;
+/// Timed steps that verify.
+const VERIFIED: usize = 64;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -42,11 +45,13 @@ fn main() -> Outcome {
     let rest: Vec<String> = arguments.collect();
     let asked = |word: &str| rest.iter().any(|argument| argument == word);
     let (graphs, prefills) = (!asked("eager"), asked("prefill"));
-    let words = ["eager", "prefill", "rule", "log"];
+    let verifies = asked("verify");
+    let words = ["eager", "prefill", "rule", "log", "verify", "unready"];
     let lists = rest.iter().filter(|argument| !words.contains(&argument.as_str()));
     let sizes = lists.flat_map(|list| list.split(',')).map(str::parse);
     let sizes: Vec<usize> = sizes.collect::<Result<_, _>>()?;
     let (batches, prompts) = match sizes.is_empty() {
+        _ if verifies => (&[][..], &[][..]),
         true if prefills => (&[][..], &PROMPTS[..]),
         true => (&BATCHES[..], &PROMPTS[..]),
         false if prefills => (&[][..], &sizes[..]),
@@ -70,6 +75,7 @@ fn main() -> Outcome {
         max_sequence_tokens: Some(8192),
         max_step_sequences: 128,
         max_step_tokens: 8192,
+        draft_tokens: if verifies && !asked("unready") { 7 } else { 0 },
         ..LoadOptions::default()
     };
     let start = Instant::now();
@@ -84,6 +90,16 @@ fn main() -> Outcome {
     for &batch in batches {
         let ms = bench.decode(batch)?;
         println!(r#"{{"config": "{config}", "decode": {batch}, "ms_per_step": {ms:.4}}}"#);
+    }
+    for &batch in sizes.iter().filter(|_| verifies) {
+        for context in [CONTEXT, 7000] {
+            for rows in [1, 2, 4, 8] {
+                let ms = bench.verify(batch, rows, context)?;
+                println!(
+                    r#"{{"config": "{config}", "verify": {batch}, "rows": {rows}, "context": {context}, "ms_per_step": {ms:.4}}}"#
+                );
+            }
+        }
     }
     for &prompt in prompts {
         let first = bench.prefill(prompt)?;
@@ -138,6 +154,36 @@ impl Bench {
         }
     }
 
+    /// Milliseconds of a step of `rows` rows of each of `batch` sequences behind `context` tokens, all of them sampled, none right.
+    fn verify(&mut self, batch: usize, rows: usize, context: usize) -> Outcome<f64> {
+        let mut begin = Instant::now();
+        for at in 0..VERIFIED + 4 {
+            if at == 4 {
+                begin = Instant::now();
+            }
+            self.step += 1;
+            let cached = context + at;
+            let positions = (0..batch).flat_map(|_| cached..cached + rows);
+            let run = |index: usize| {
+                let first = (index * rows) as u32;
+                let stride = (context + VERIFIED + 16).div_ceil(self.runner.spec().block_size);
+                self.run_at(first..first + rows as u32, index, cached, stride)
+            };
+            let count = batch * rows;
+            let step = StepBatch {
+                step: StepId(self.step),
+                tokens: (0..count).map(|row| TokenInput::Known(TokenId(row as u32 + 1))).collect(),
+                positions: Positions::Text(positions.map(|at| at as u32).collect()),
+                runs: (0..batch).map(run).collect(),
+                outputs: (0..count).map(|row| greedy(row as u32)).collect(),
+                ..StepBatch::default()
+            };
+            self.runner.submit(step)?;
+            self.runner.wait()?;
+        }
+        Ok(begin.elapsed().as_secs_f64() * 1e3 / VERIFIED as f64)
+    }
+
     /// Milliseconds from the submission of a prompt to its first token.
     fn prefill(&mut self, length: usize) -> Outcome<f64> {
         self.step += 1;
@@ -157,9 +203,21 @@ impl Bench {
     }
 
     fn run(&self, rows: std::ops::Range<u32>, sequence: usize, cached: usize) -> SequenceRun {
+        let stride = (CONTEXT + STEPS + 8).div_ceil(self.runner.spec().block_size);
+        self.run_at(rows, sequence, cached, stride)
+    }
+
+    /// A run of a sequence that has `stride` blocks of its own.
+    fn run_at(
+        &self,
+        rows: std::ops::Range<u32>,
+        sequence: usize,
+        cached: usize,
+        stride: usize,
+    ) -> SequenceRun {
         let spec = self.runner.spec();
         let blocks = (cached + rows.len()).div_ceil(spec.block_size);
-        let first = sequence * (CONTEXT + STEPS + 8).div_ceil(spec.block_size);
+        let first = sequence * stride;
         let table = BlockTable {
             first: 0,
             blocks: (first..first + blocks).map(|block| BlockId(block as u32)).collect(),

@@ -13,6 +13,7 @@ use runtime::{
     backend::{LoadOptions, StepRunner},
     batch::OutputKind,
     engine::EngineOptions,
+    sampling::SamplingLogits,
 };
 use testkit::{
     Served,
@@ -21,7 +22,9 @@ use testkit::{
         in_company, prompt,
     },
     golden::{Golden, GoldenPrompt},
-    served::{self, bitwise, differences, distance, mixed, prefix_hits, steady},
+    served::{
+        self, bitwise, differences, distance, guessable, mixed, prefix_hits, speculated, steady,
+    },
 };
 
 const INVARIANT: Mode = Mode { graphs: true, invariant: true };
@@ -205,6 +208,48 @@ fn two_steps_in_flight_give_what_one_gives() {
                 .collect::<Vec<_>>()
         };
         Some(pairs.into_iter().flat_map(differ).collect())
+    });
+}
+
+#[test]
+fn with_guesses_a_request_gives_what_it_gives_without() {
+    // With buckets for several rows of a sequence, and without.
+    let ready = LoadOptions { draft_tokens: 7, ..small_options() };
+    let ways = [(INVARIANT, small_options()), (DEFAULT, ready), (DEFAULT, small_options())];
+    on_each(|fixture| {
+        let mut findings = Vec::new();
+        for (mode, options) in &ways {
+            let runner = || Some(load_with(fixture, *mode, options)?.runner);
+            let vocab = runner()?.spec().vocab_size;
+            let engine =
+                |options: &EngineOptions| Served::new(runner().expect("as before"), options);
+            let mut requests = guessable(vocab);
+            if !mode.invariant {
+                // Distances are told by two rivals, and one rival that wins changes all that comes after it.
+                requests.iter_mut().for_each(|request| {
+                    request.logprobs = SamplingLogits::Top(2);
+                    request.sampling.temperature = 0.0;
+                });
+            }
+            let plain = engine(&steady()).serve(&requests);
+            for (what, events, seen) in speculated(&requests, &plain, engine, vocab) {
+                let (drafts, accepted) = (seen.draft_tokens, seen.accepted_tokens);
+                let way = format!("{mode:?}, {what}");
+                if mode.invariant {
+                    let found = differences(&events, &plain).into_iter();
+                    findings.extend(found.map(|text| format!("{way}: {text}")));
+                    println!("{fixture} {way}: {accepted} of {drafts} guesses");
+                    continue;
+                }
+                let apart = events.iter().zip(&plain).map(|(a, b)| distance(a, b));
+                let worst = apart.fold(0.0, f32::max);
+                println!("{fixture} {way}: {accepted} of {drafts} guesses, {worst:.4} apart");
+                if worst > APART {
+                    findings.push(format!("{way}: {worst} apart"));
+                }
+            }
+        }
+        Some(findings)
     });
 }
 

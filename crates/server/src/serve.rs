@@ -50,7 +50,7 @@ pub enum ServeError {
         /// What was asked for.
         address: String,
         /// Why not.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Options that contradict one another.
     #[error("{0}")]
@@ -112,7 +112,7 @@ pub async fn serve(
 }
 
 /// SIGTERM, SIGINT and SIGHUP (a terminal that closes), as they come.
-pub fn termination_signals() -> std::io::Result<impl Stream<Item = ()> + Send + Unpin> {
+pub fn termination_signals() -> io::Result<impl Stream<Item = ()> + Send + Unpin> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -7,7 +7,7 @@ use models::semantic::DecoderSemantic;
 use runtime::backend::{HostTier, KvGroupSpec, LoadOptions, MemoryPlan, RunnerSpec};
 
 use super::{
-    buckets::decode_buckets,
+    buckets::{VerifyBucket, decode_buckets, verify_buckets},
     copies::HostCopies,
     executor::{Bucket, ExecuteError, Executor, Staging},
     layout::{Layout, Room, Shape},
@@ -79,10 +79,13 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         kinds: lowered.attentions.len(),
         item_words: 0,
     };
-    let buckets = sizes
+    let mut buckets = sizes
         .into_iter()
         .map(|size| bucket(size, shape, &lowered, max_blocks, invariant, &gpu))
         .collect::<Result<Vec<Bucket>, _>>()?;
+    if options.draft_tokens > 0 && !invariant {
+        buckets.extend(verifying(&options, shape, &lowered, max_blocks, &gpu)?);
+    }
     let kv = KvArena::new(&gpu, &semantic, &plan.kv_blocks, kv_format)?;
     let copies = spec.host.as_ref().map(|tier| HostCopies::new(&gpu, &kv, &tier.slots));
     let copies = copies.transpose()?;
@@ -206,15 +209,29 @@ fn bucket(
         attention_decode::Plan::new(&kind.decode(size, max_blocks, invariant, true), gpu.limits())
     });
     let plans = plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?;
-    let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
-    let room = Room { rows: size, sequences: size, outputs: size };
-    Ok(Bucket {
-        layout: Layout::new(Shape { item_words, ..shape }, room),
-        plans,
-        small: None,
-        graph: None,
-        endings: Vec::new(),
-    })
+    Ok(Bucket::new(plans, shape, Room { rows: size, sequences: size, outputs: size }))
+}
+
+/// Buckets for steps that verify guesses.
+fn verifying(
+    options: &LoadOptions,
+    shape: Shape,
+    lowered: &Lowered,
+    max_blocks: usize,
+    gpu: &Gpu,
+) -> Result<Vec<Bucket>, ExecuteError> {
+    let queries = (options.draft_tokens + 1).min(attention_decode::MOST_QUERIES);
+    let sizes = verify_buckets(queries, options.max_step_sequences, options.max_step_tokens);
+    let bucket = |size: VerifyBucket| {
+        let plans = lowered.attentions.iter().map(|kind| {
+            let problem = kind.verify(size.sequences, queries, max_blocks);
+            attention_decode::Plan::new(&problem, gpu.limits())
+        });
+        let plans = plans.collect::<Result<Vec<_>, _>>().map_err(ForwardError::from)?;
+        let VerifyBucket { sequences, rows } = size;
+        Ok(Bucket::new(plans, shape, Room { rows, sequences, outputs: rows }))
+    };
+    sizes.into_iter().map(bucket).collect()
 }
 
 /// The plans of decoding that mixed steps make as they come, for every number of sequences: one may be beyond the largest bucket,

@@ -5,7 +5,6 @@ use std::ops::Range;
 use runtime::batch::{Copied, CopyId, CopyWay, HostCopy, RowOutput, StepBatch};
 
 use super::{
-    buckets::bucket_of,
     copies::{HostCopies, NoHostMemory},
     layout::{Layout, Room, Shape},
     outputs::{
@@ -94,10 +93,12 @@ pub struct Queued {
     values: Vec<Vec<f32>>,
 }
 
-/// A batch size that decodes by a captured graph.
+/// A batch size that decodes by a captured graph: one row of each sequence, or several.
 #[derive(Debug)]
 pub struct Bucket {
     pub(super) layout: Layout,
+    /// Rows of a sequence, at most.
+    pub(super) queries: usize,
     /// For each kind of attention, the plan of its decoding.
     pub(super) plans: Vec<attention_decode::Plan>,
     /// The plans of its products, where it is small enough for the walk over few rows.
@@ -161,11 +162,7 @@ impl Executor {
             let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
             self.kv.copy_block(&self.stream, copy.group as usize, from, to)?;
         }
-        let decodes = !self.invariant
-            && batch.embeddings.is_empty()
-            && batch.runs.iter().all(|run| run.rows.len() == 1);
-        let fits = batch.outputs.len() <= batch.runs.len();
-        let bucket = self.bucket(batch.runs.len()).filter(|_| decodes && fits);
+        let bucket = self.bucket(batch);
         let (layout, places) = match bucket {
             Some(bucket) => self.decode(batch, staging, bucket)?,
             None => self.mixed(batch, staging)?,
@@ -201,9 +198,18 @@ impl Executor {
         Ok(staging.results.read(&queued.plans, &queued.values))
     }
 
-    /// The smallest bucket for so many sequences.
-    fn bucket(&self, sequences: usize) -> Option<usize> {
-        bucket_of(self.buckets.iter().map(|bucket| bucket.layout.room.rows), sequences)
+    /// The first bucket that holds the step, if it only decodes.
+    fn bucket(&self, batch: &StepBatch) -> Option<usize> {
+        let longest = batch.runs.iter().map(|run| run.rows.len()).max()?;
+        let holds = |bucket: &Bucket| {
+            let Room { rows, sequences, outputs } = bucket.layout.room;
+            longest <= bucket.queries
+                && batch.tokens.len() <= rows
+                && batch.runs.len() <= sequences
+                && batch.outputs.len() <= outputs
+        };
+        let decodes = !self.invariant && batch.embeddings.is_empty();
+        self.buckets.iter().position(holds).filter(|_| decodes)
     }
 
     fn decode(
@@ -352,6 +358,19 @@ impl Executor {
 }
 
 impl Bucket {
+    /// A bucket whose attention is as `plans` say, with nothing captured.
+    pub(super) fn new(plans: Vec<attention_decode::Plan>, shape: Shape, room: Room) -> Bucket {
+        let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
+        Bucket {
+            layout: Layout::new(Shape { item_words, ..shape }, room),
+            queries: plans.iter().map(attention_decode::Plan::queries).min().unwrap_or(1),
+            plans,
+            small: None,
+            graph: None,
+            endings: Vec::new(),
+        }
+    }
+
     /// The work of a step that only decodes.
     fn work(&self) -> Vec<AttentionWork> {
         let items = self.plans.iter().zip(&self.layout.items);

@@ -31,7 +31,8 @@ pub enum WorkError {
     Items,
 }
 
-/// Fills decode items for a kind of attention into `items` (words of the fixed part).
+/// Fills decode items for a kind of attention into `items` (words of the fixed part): of every run that is not too long for the
+/// plan.
 pub fn fill_items(
     batch: &StepBatch,
     kind: &AttentionKind,
@@ -41,10 +42,11 @@ pub fn fill_items(
     block: &mut Block<'_>,
 ) -> Result<(), WorkError> {
     let mut work = Vec::with_capacity(batch.runs.len());
-    for (index, run) in batch.runs.iter().enumerate().filter(|(_, run)| run.rows.len() == 1) {
+    let runs = batch.runs.iter().enumerate();
+    for (index, run) in runs.filter(|(_, run)| run.rows.len() <= plan.queries()) {
         work.push(attention_decode::SequenceWork {
             query_row: run.rows.start,
-            queries: 1,
+            queries: run.rows.len() as u32,
             position: run.cached,
             table_at: block.array(&layout.table_starts[kind.group])[index],
             table_first: run.tables[kind.group].first,

@@ -242,4 +242,14 @@ impl AttentionKind {
             preparation: self.preparation.filter(|_| prepares),
         }
     }
+
+    /// The same where each sequence has up to `queries` tokens: keys and values are in the cache by then.
+    pub fn verify(
+        &self,
+        sequences: usize,
+        queries: usize,
+        max_blocks: usize,
+    ) -> attention_decode::Problem {
+        attention_decode::Problem { queries, ..self.decode(sequences, max_blocks, false, false) }
+    }
 }

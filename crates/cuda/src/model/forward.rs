@@ -218,7 +218,7 @@ impl Forward<'_> {
         self.leave_branch(branch, mixed, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         index: usize,
         layer: &Layer,
@@ -262,7 +262,7 @@ impl Forward<'_> {
     }
 
     /// Whether attention takes the projection as it is.
-    fn attention_prepares(&self, layer: &Layer) -> bool {
+    pub(super) fn attention_prepares(&self, layer: &Layer) -> bool {
         let decode = self.work[layer.kind].decode.as_ref();
         decode.is_some_and(|(plan, _)| plan.prepares())
     }

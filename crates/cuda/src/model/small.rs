@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The scale of a norm commutes with the product behind it, so that no launch is needed for norms. Branches that have a norm of
-//! their own (Gemma) need the whole row before it is added: their decoders take the other walk.
+//! their own (Gemma) need the whole row before it is added: their decoders take the other walk. Where sequences have several rows,
+//! preparation is a sixth launch: a row sees what others of the step append to the cache.
 
 use half::bf16;
 
@@ -165,6 +166,9 @@ impl Forward<'_> {
         let output = Output::Plain { y: buffers.qkv.view_mut() };
         let norm = Some(self.row_norm(sums, &buffers.partials));
         self.small(&own.qkv, (weights.qkv, weights.qkv_bias), buffers.x.view(), norm, output)?;
+        if !self.attention_prepares(layer) {
+            self.prepare(index, layer, buffers, kv)?;
+        }
         self.attend(index, layer, &self.work[layer.kind], buffers, kv, scratch)?;
         let norm = decoder.ff_pre_norm(index).ok_or_else(no_norm)?;
         let output = Output::Residual {

@@ -27,6 +27,9 @@ const ROWS: usize = 16;
 /// Blocks of a cluster, at most.
 const MAX_CLUSTER: usize = 8;
 
+/// Query tokens of a sequence, at most.
+pub const MOST_QUERIES: usize = 8;
+
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Problem {
@@ -34,7 +37,7 @@ pub struct Problem {
     pub heads: Heads,
     /// Sequences in a step, at most.
     pub sequences: usize,
-    /// Query tokens of a sequence, at most 8; 1 for plain decoding.
+    /// Query tokens of a sequence, up to [`MOST_QUERIES`]; 1 for plain decoding.
     pub queries: usize,
     /// Blocks of the cache in a sequence, at most.
     pub max_blocks: usize,
@@ -225,6 +228,11 @@ impl Plan {
         self.cutting
     }
 
+    /// Query tokens of a sequence, at most.
+    pub fn queries(&self) -> usize {
+        self.problem.queries
+    }
+
     /// Whether norm, rotation and the append to the cache happen here too.
     pub fn prepares(&self) -> bool {
         self.problem.preparation.is_some()
@@ -253,7 +261,7 @@ fn check_options(problem: &Problem) -> Result<(), Unsupported> {
     let refuse = |seen: String, requirement: &str| {
         Err(Unsupported { operation: OPERATION, seen, requirement: requirement.to_owned() })
     };
-    if !(1..=8).contains(&problem.queries) {
+    if !(1..=MOST_QUERIES).contains(&problem.queries) {
         return refuse(problem.queries.to_string(), "1 to 8 query tokens a sequence");
     }
     if problem.window == Some(0) || problem.window.is_some_and(|window| window > i32::MAX as usize)

@@ -8,7 +8,8 @@ pub struct PaceLimits {
     /// Guesses that a verification must have accepted, on average, to be worth its rows and the step that it does not
     /// run ahead.
     pub break_even: f32,
-    /// The same where others run ahead: they take part in two steps while a verification takes part in one.
+    /// The same where others run ahead: they take part in two steps while a verification takes part in one, which its rows
+    /// make dearer for all.
     pub break_even_in_company: f32,
     /// How far a sequence goes on without guesses when they did not pay.
     pub pause: usize,
@@ -98,7 +99,7 @@ mod tests {
 
     const LIMITS: PaceLimits = PaceLimits {
         most: 8,
-        break_even: 0.5,
+        break_even: 0.4,
         break_even_in_company: 1.0,
         pause: 10,
         longest_pause: 40,
