@@ -10,7 +10,7 @@ const SIZE: (f64, f64) = (880.0, 460.0);
 const FIELD: (f64, f64, f64, f64) = (76.0, 24.0, 640.0, 400.0);
 /// Most letters of a name in the legend; the whole name appears under the pointer.
 const MAX_NAME: usize = 30;
-const NUMBERS: &str = "requests under way, or their rate";
+const NUMBERS: &str = "requests at once, or their rate";
 /// Lines between the axes, about.
 const TICKS: f64 = 6.0;
 
@@ -50,7 +50,7 @@ pub fn draw(curves: &[Curve], x: PlotX) -> Result<String, String> {
         draw_name(&mut svg, index, name);
     }
     let (x, y) = (FIELD.2 + 26.0, FIELD.1 + 18.0 + curves.len() as f64 * 24.0);
-    let _ = writeln!(svg, r#"<text class="small" x="{x}" y="{y}">at a point: {NUMBERS}</text>"#);
+    let _ = writeln!(svg, r#"<text class="small" x="{x}" y="{y}">beside: {NUMBERS}</text>"#);
     svg.push_str("</svg>\n");
     Ok(svg)
 }
