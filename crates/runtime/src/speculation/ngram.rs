@@ -2,7 +2,7 @@
 //!
 //! A match finder as compressors have it: places with the same last few tokens hang on a chain, latest first, and the
 //! chain is searched for the place with the longest end in common. A token costs one link and a proposal at most
-//! [`MOST_CANDIDATES`] comparisons, however long the sequence.
+//! `MOST_CANDIDATES` comparisons, however long the sequence.
 
 use std::collections::HashMap;
 
