@@ -15,6 +15,7 @@ use crate::{
     engine::{build::LIST_WORDS, pack::BLOCK_SIZE},
     layout::ArenaLayout,
     model::kv::KvFormat,
+    ops::attention_prefill,
 };
 
 /// The part of a device's memory that a model may take unless told otherwise.
@@ -175,6 +176,8 @@ pub struct Workspace {
     pub sequences: usize,
     /// Width of the residual stream.
     pub hidden: usize,
+    /// A head of the widest layer.
+    pub head_dim: usize,
     /// Queries, keys and values of the widest layer.
     pub qkv: usize,
     /// Mixed values of the widest layer.
@@ -203,6 +206,10 @@ impl Workspace {
             rows: options.max_step_tokens,
             sequences: options.max_step_sequences,
             hidden: semantic.hidden_size,
+            head_dim: widest(|layer| {
+                let Mixer::Attention(attention) = &layer.mixer;
+                attention.head_dim
+            }),
             qkv: widest(|layer| {
                 let Mixer::Attention(attention) = &layer.mixer;
                 (attention.heads + 2 * attention.kv_heads) * attention.head_dim
@@ -232,7 +239,8 @@ impl Workspace {
             (self.sequences, self.sequence_row()),
         ];
         let sized = parts.into_iter().map(|(rows, bytes)| bytes.saturating_mul(rows as u64));
-        Bytes(sized.fold(LIBRARY_SCRATCH, u64::saturating_add))
+        let fixed = LIBRARY_SCRATCH + attention_prefill::scratch_bytes(self.head_dim) as u64;
+        Bytes(sized.fold(fixed, u64::saturating_add))
     }
 
     /// Bytes for one token row: the residual stream and an embedding that is given, in f32; normed, projected, mixed and activated

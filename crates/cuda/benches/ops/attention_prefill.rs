@@ -1,8 +1,8 @@
 //! Attention of whole prompts, of many at once, and of chunks with a long prefix.
 
 use cuda::ops::attention_prefill::{
-    Args, Attention, AttentionPrefill, BLOCK_SIZE, CacheFormat, CacheLayer, Plan, Run, Variant,
-    traffic,
+    Args, Attention, AttentionPrefill, BLOCK_SIZE, CacheFormat, CacheLayer, Plan, Run, Scratch,
+    Variant, traffic,
 };
 use half::bf16;
 
@@ -27,6 +27,10 @@ pub fn bench(runner: &Runner) -> Outcome {
         ("8000", QWEN, &long),
         ("16x1024", QWEN, &[(1024, 0); 16]),
         ("512 after 8000", QWEN, &[(512, 8000)]),
+        ("128 after 32000", QWEN, &[(128, 32_000)]),
+        ("600 after 30000", QWEN, &[(600, 30_000)]),
+        ("1 after 32000", QWEN, &[(1, 32_000)]),
+        ("16x8 after 8000", QWEN, &[(8, 8000); 16]),
         ("64x64", QWEN, &[(64, 0); 64]),
         ("8000 of 64", Attention { head_dim: 64, ..QWEN }, &long),
         ("8000 of 80", Attention { head_dim: 80, ..QWEN }, &long),
@@ -40,11 +44,16 @@ pub fn bench(runner: &Runner) -> Outcome {
             &long,
         ),
     ] {
-        for portable in [false, true] {
-            let kernel = if portable { "attention_prefill portable" } else { "attention_prefill" };
+        let portable = Variant::portable(&attention, runner.gpu.limits())?;
+        let best = Variant::of(&attention, runner.gpu.limits())?;
+        for (kernel, variant, splits) in [
+            ("attention_prefill", best, true),
+            ("attention_prefill invariant", best, false),
+            ("attention_prefill portable", portable, false),
+        ] {
             let case = format!("{kernel} {name}");
             if runner.wants(&case) {
-                time(runner, &case, &attention, runs, portable)?;
+                time(runner, &case, &attention, runs, (variant, splits))?;
             }
         }
     }
@@ -56,7 +65,7 @@ fn time(
     case: &str,
     a: &Attention,
     lengths: &[(u32, u32)],
-    portable: bool,
+    (variant, splits): (Variant, bool),
 ) -> Outcome {
     let (gpu, stream) = (&runner.gpu, &runner.stream);
     let upload = |values: &[i32]| {
@@ -92,10 +101,8 @@ fn time(
     stream.upload(&many, cache.view_mut())?;
     let layer = CacheLayer::new(a, cache.address(), block_bytes, blocks as usize)?;
 
-    let plan = match portable {
-        false => Plan::new(a, &runs, gpu.limits())?,
-        true => Plan::with(Variant::portable(a, gpu.limits())?, a, &runs, gpu.limits()),
-    };
+    let plan = Plan::with(variant, a, &runs, gpu.limits(), splits);
+    let mut scratch = Scratch::new(stream, a.head_dim)?;
     let shares = upload(&plan.shares)?;
     let mut tiles = gpu.alloc(plan.tiles.len())?;
     stream.upload(&plan.tiles, tiles.view_mut())?;
@@ -114,6 +121,6 @@ fn time(
             out: out.view_mut(),
             out_stride: a.heads * a.head_dim,
         };
-        op.launch(stream, a, &plan, args)
+        op.launch(stream, a, &plan, &mut scratch, args)
     })
 }

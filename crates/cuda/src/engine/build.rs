@@ -15,14 +15,14 @@ use super::{
     pack::{BLOCK_SIZE, Regimes},
     products::{self, Products},
     runner::CudaRunner,
-    work::ITEM_WORDS,
+    work::{ITEM_WORDS, TILE_WORDS},
 };
 use crate::{
     driver::{Event, Gpu, Pinned, Stream},
     model::{
         buffers::{Buffers, Heights, Widths},
         decoder::{Decoder, Lowered, lower},
-        forward::ForwardError,
+        forward::{ForwardError, Scratch},
         kv::{KvArena, KvFormat},
     },
     ops::{Ops, attention_decode, attention_prefill},
@@ -98,19 +98,18 @@ pub fn build(parts: Parts) -> Result<CudaRunner, ExecuteError> {
         false => mixed_plans(&lowered, sequences.min(options.max_step_tokens), max_blocks, &gpu)?,
     };
     let plans = || buckets.iter().flat_map(|bucket| &bucket.plans).chain(&mixed);
-    let scratch = attention_decode::Scratch::new(&stream, plans())?;
+    let widest = lowered.attentions.iter().map(|kind| kind.heads.head_dim).max().unwrap_or(0);
+    let scratch = Scratch {
+        decode: attention_decode::Scratch::new(&stream, plans())?,
+        prefill: attention_prefill::Scratch::new(&stream, if invariant { 0 } else { widest })?,
+    };
     let items = plans().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
-    let words = block_words(shape, &buckets, items, &options, &plan, &semantic);
+    let heads = lowered.attentions.iter().map(|kind| kind.heads.heads).max().unwrap_or(0);
+    let words = block_words(shape, &buckets, items, heads, &options, &plan, &semantic);
     let regimes = Regimes::new(semantic.regime_thresholds(), &lowered.ropes);
     let outputs = options.max_step_tokens.max(sequences);
     let staging = (0..spec.max_in_flight)
-        .map(|_| {
-            Ok(Staging {
-                upload: Pinned::new(&gpu, words * 4)?,
-                results: Results::new(&gpu, outputs)?,
-                done: Event::untimed(&gpu)?,
-            })
-        })
+        .map(|_| staging(&gpu, words, outputs))
         .collect::<Result<Vec<Staging>, ExecuteError>>()?;
     let room = SamplingRoom {
         slots: sequences,
@@ -266,12 +265,22 @@ fn cache_layers(
     Ok(layers.map(layer).collect::<Result<Vec<_>, _>>()?)
 }
 
+/// What a step in flight needs on the host: its block of `words`, room for `outputs` answers.
+fn staging(gpu: &Arc<Gpu>, words: usize, outputs: usize) -> Result<Staging, ExecuteError> {
+    Ok(Staging {
+        upload: Pinned::new(gpu, words * 4)?,
+        results: Results::new(gpu, outputs)?,
+        done: Event::untimed(gpu)?,
+    })
+}
+
 /// Words of the largest step block: the fixed part of the largest mixed step or bucket, and every list at its longest. A kind of
 /// attention's list of work takes up to `items`.
 fn block_words(
     shape: Shape,
     buckets: &[Bucket],
     items: usize,
+    heads: usize,
     options: &LoadOptions,
     plan: &MemoryPlan,
     semantic: &DecoderSemantic,
@@ -281,8 +290,10 @@ fn block_words(
     let fixed = buckets.iter().map(|bucket| bucket.layout.pool).max().unwrap_or(0).max(mixed);
     let tables = shape.groups * sequences * plan.max_sequence_tokens.div_ceil(BLOCK_SIZE);
     let items = shape.kinds * items;
-    // Tiles: at most one for each row, head and kind, and once more for the last layer's picked rows; given embeddings: a row each.
-    let tiles = (shape.kinds + 1) * (rows * 64 + 4096) + rows;
+    // Tiles for each kind, parts of split ones included, and once more for the last layer's picked rows; given embeddings: a row
+    // each.
+    let tiles = attention_prefill::Plan::most_tiles(heads, rows, sequences) * TILE_WORDS;
+    let tiles = (shape.kinds + 1) * (tiles + 4096) + rows;
     let lists = sequences * (semantic.vocab_size.div_ceil(32) + LIST_WORDS);
     let resets = sequences * plan.max_sequence_tokens;
     fixed + tables + items + tiles + lists + resets + rows * (semantic.hidden_size + 1) + 4096

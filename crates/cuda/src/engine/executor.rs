@@ -18,7 +18,7 @@ use crate::{
     model::{
         buffers::Buffers,
         decoder::Decoder,
-        forward::{AttentionWork, Forward, ForwardError, Picked},
+        forward::{AttentionWork, Forward, ForwardError, Picked, Scratch},
         kv::KvArena,
         small::SmallPlans,
     },
@@ -59,7 +59,7 @@ pub struct Executor {
     pub(super) kv: KvArena,
     pub(super) cache_layers: Vec<attention_prefill::CacheLayer>,
     pub(super) buffers: Buffers,
-    pub(super) scratch: attention_decode::Scratch,
+    pub(super) scratch: Scratch,
     /// The step block.
     pub(super) block: Buffer<u32>,
     pub(super) state: SamplingState,
@@ -390,7 +390,7 @@ struct Parts<'a> {
     kv: &'a mut KvArena,
     cache_layers: &'a [attention_prefill::CacheLayer],
     buffers: &'a mut Buffers,
-    scratch: &'a mut attention_decode::Scratch,
+    scratch: &'a mut Scratch,
     block: View<'a, u32>,
     sampled: View<'a, i32>,
     invariant: bool,

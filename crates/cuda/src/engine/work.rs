@@ -79,7 +79,7 @@ pub fn mixed(
     }
     let prompts = batch.runs.iter().enumerate().filter(|(_, run)| !decodes(run, invariant));
     let runs: Vec<_> = prompts.map(|(index, run)| part(index, run, run.rows.clone())).collect();
-    work.prefill = prefill(&runs, kind, limits, block)?;
+    work.prefill = prefill(&runs, kind, invariant, limits, block)?;
     Ok(work)
 }
 
@@ -104,7 +104,7 @@ pub fn picked(
     let prompts = batch.runs.iter().enumerate().filter(|(_, run)| !decodes(run, invariant));
     let runs: Vec<_> =
         prompts.filter_map(|(index, run)| Some(part(index, run, wanted(batch, run)?))).collect();
-    let prefill = prefill(&runs, kind, limits, block)?;
+    let prefill = prefill(&runs, kind, invariant, limits, block)?;
     Ok(Some(Picked { rows, work: AttentionWork { decode: work.decode.clone(), prefill } }))
 }
 
@@ -138,13 +138,14 @@ fn part(index: usize, run: &SequenceRun, rows: Range<u32>) -> attention_prefill:
 fn prefill(
     runs: &[attention_prefill::Run],
     kind: &AttentionKind,
+    invariant: bool,
     limits: &DeviceLimits,
     block: &mut Block<'_>,
 ) -> Result<Option<PrefillWork>, WorkError> {
     if runs.is_empty() {
         return Ok(None);
     }
-    let plan = attention_prefill::Plan::new(&kind.prefill(), runs, limits)?;
+    let plan = attention_prefill::Plan::new(&kind.prefill(), runs, limits, !invariant)?;
     let tiles = block.reserve(plan.tiles.len() * TILE_WORDS)?;
     block.array(&tiles).copy_from_slice(bytemuck::cast_slice(&plan.tiles));
     let shares = block.reserve(plan.shares.len())?;
@@ -158,7 +159,7 @@ type PrefillWork = (attention_prefill::Plan, Range<usize>, Range<usize>);
 /// Words of one item of decode attention's list.
 pub const ITEM_WORDS: usize = size_of::<attention_decode::Item>() / 4;
 /// Words of one tile of prefill attention's list.
-const TILE_WORDS: usize = size_of::<attention_prefill::Tile>() / 4;
+pub const TILE_WORDS: usize = size_of::<attention_prefill::Tile>() / 4;
 
 #[cfg(test)]
 mod tests {
@@ -235,7 +236,8 @@ mod tests {
         let runs = [part(0, &batch.runs[0], 3..9), part(2, &batch.runs[2], 29..30)];
         assert_eq!((runs[0].row, runs[0].rows, runs[0].cached), (3, 6, 8));
         assert_eq!((runs[1].row, runs[1].rows, runs[1].cached, runs[1].sequence), (29, 1, 8, 2));
-        let wanted = attention_prefill::Plan::new(&kind().prefill(), &runs, &DeviceLimits::h200());
+        let limits = DeviceLimits::h200();
+        let wanted = attention_prefill::Plan::new(&kind().prefill(), &runs, &limits, true);
         assert_eq!(work.prefill.unwrap().0, wanted.unwrap());
         // Batch-invariant, the decoded row goes the way of prompts.
         let (_, _, work) = pick(&batch, true).unwrap();

@@ -61,6 +61,15 @@ pub struct AttentionWork {
     pub prefill: Option<(attention_prefill::Plan, Range<usize>, Range<usize>)>,
 }
 
+/// Memory for what attention leaves unfinished.
+#[derive(Debug)]
+pub struct Scratch {
+    /// Of split sequences.
+    pub decode: attention_decode::Scratch,
+    /// Of split tiles.
+    pub prefill: attention_prefill::Scratch,
+}
+
 /// The rows that the last layer is computed for, where they are not all.
 #[derive(Debug)]
 pub struct Picked {
@@ -105,7 +114,7 @@ impl Forward<'_> {
         &self,
         buffers: &mut Buffers,
         kv: &mut KvArena,
-        scratch: &mut attention_decode::Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), ForwardError> {
         self.embed(buffers)?;
         let last = self.decoder.layers.len().checked_sub(1);
@@ -274,7 +283,7 @@ impl Forward<'_> {
         work: &AttentionWork,
         buffers: &mut Buffers,
         kv: &mut KvArena,
-        scratch: &mut attention_decode::Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), ForwardError> {
         let kind = &self.decoder.attentions[layer.kind];
         let width = kind.heads.heads * kind.heads.head_dim;
@@ -291,7 +300,7 @@ impl Forward<'_> {
                 rope: self.rope(layer).filter(|_| prepares),
                 norms: self.norms(index, layer).filter(|_| prepares),
             };
-            self.ops.attention_decode.launch(self.stream, plan, scratch, args)?;
+            self.ops.attention_decode.launch(self.stream, plan, &mut scratch.decode, args)?;
         }
         if let Some((plan, tiles, shares)) = &work.prefill {
             let args = attention_prefill::Args {
@@ -307,7 +316,8 @@ impl Forward<'_> {
                 out_stride: width,
             };
             let attention = kind.prefill();
-            self.ops.attention_prefill.launch(self.stream, &attention, plan, args)?;
+            let scratch = &mut scratch.prefill;
+            self.ops.attention_prefill.launch(self.stream, &attention, plan, scratch, args)?;
         }
         Ok(())
     }

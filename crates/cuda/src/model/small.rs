@@ -19,13 +19,13 @@ use half::bf16;
 use super::{
     buffers::Buffers,
     decoder::{Decoder, Layer},
-    forward::{Forward, ForwardError},
+    forward::{Forward, ForwardError, Scratch},
     kv::KvArena,
 };
 use crate::{
     driver::{DeviceLimits, View},
     ops::{
-        Unsupported, attention_decode, embed,
+        Unsupported, embed,
         rows::{Handover, Next},
         skinny::{Args, Ending, NextX, Output, Plan, Problem, RowNorm},
     },
@@ -112,7 +112,7 @@ impl Forward<'_> {
         plans: &SmallPlans,
         buffers: &mut Buffers,
         kv: &mut KvArena,
-        scratch: &mut attention_decode::Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), ForwardError> {
         let mut sums = self.embed_small(plans, buffers)?;
         for (index, layer) in self.decoder.layers.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Forward<'_> {
         sums: Sums,
         buffers: &mut Buffers,
         kv: &mut KvArena,
-        scratch: &mut attention_decode::Scratch,
+        scratch: &mut Scratch,
     ) -> Result<Sums, ForwardError> {
         let decoder = self.decoder;
         let weights = &decoder.weights.parts.layers[index];

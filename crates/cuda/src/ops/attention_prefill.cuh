@@ -3,7 +3,8 @@
 // A tile is a few consecutive tokens of one run times a few query heads that share a key head. Row r of a tile is token
 // r / heads, head r % heads. Keys are taken in tiles whose grid starts at the sequence's token 0, last tile first, and a tile
 // of keys that a row sees nothing of changes no bit of its state: so a row's result depends on its own tokens alone,
-// not on the rows beside it nor on how a prompt was cut into chunks.
+// not on the rows beside it nor on how a prompt was cut into chunks. (Hopper's may be told to split a tile's keys; then the
+// order of sums depends on where.)
 #pragma once
 #include "common.cuh"
 
@@ -11,18 +12,24 @@ namespace attention_prefill {
 
 constexpr int BLOCK_SIZE = 16;
 
-// Mirrored by `Tile` in attention_prefill.rs.
-struct Tile {
+// Mirrored by `Tile` in attention_prefill/plan.rs.
+struct __align__(16) Tile {
     int32_t row;       // row of its first token in q and out
     int32_t position;  // that token's place in its sequence
     int32_t sequence;  // which of the block tables
     uint32_t packed;   // first query head (16 bits), tokens (8), heads (8: all of one group)
+    int32_t first;     // first keys of the first and the last tile of keys that it goes through
+    int32_t last;
+    uint32_t slot;     // place of this part's result; the parts of a split tile have one after the other
+    uint32_t split;    // which part this is (16 bits), of how many (16 bits)
 
     __device__ __forceinline__ int head() const { return packed & 0xffff; }
     __device__ __forceinline__ int tokens() const { return packed >> 16 & 0xff; }
     __device__ __forceinline__ int heads() const { return packed >> 24; }
+    __device__ __forceinline__ uint32_t part() const { return split & 0xffff; }
+    __device__ __forceinline__ uint32_t parts() const { return split >> 16; }
 };
-static_assert(sizeof(Tile) == 16);
+static_assert(sizeof(Tile) == 32);
 
 // Row of a tile to token and head.
 struct Rows {
@@ -44,6 +51,8 @@ struct Params {
     const Tile* tiles;        // the work
     const int32_t* shares;    // [grid + 1]: block b works off tiles shares[b]..shares[b + 1]; portable kernel: unused
     bf16* out;                // row i at out + i * out_stride: [heads][head_dim]
+    float4* partials;         // results of parts, see `Parts`; portable kernel: unused
+    uint32_t* arrivals;       // [slot][warp]: parts of a split tile that are there, counted at its first slot; 0 between launches
     int64_t q_stride;         // elements
     int64_t out_stride;       // elements
     int64_t block_stride;     // elements from cache block to cache block
@@ -61,7 +70,7 @@ struct Params {
         return tables + starts[sequence] - firsts[sequence];
     }
 };
-static_assert(sizeof(Params) == 120);
+static_assert(sizeof(Params) == 136);
 
 __device__ __forceinline__ float exp2_fast(float x) {
     float y;

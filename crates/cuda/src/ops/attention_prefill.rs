@@ -3,7 +3,8 @@
 //! A [`Plan`] cuts the runs into [`Tile`]s on the host, the heaviest first, and its tiles travel to the device with the step's
 //! other inputs. Two kernels take them: `attention_prefill.cu` runs on every GPU, `attention_prefill_sm90.cu` on Hopper for the
 //! usual head widths. Which one depends on the model and the device alone, and in both a row's bits depend on its own tokens
-//! alone: neither the rest of the batch nor the way in which a prompt was cut into chunks changes them.
+//! alone, unless the plan splits tiles along the keys: neither the rest of the batch nor the way in which a prompt was cut into
+//! chunks changes them.
 
 mod plan;
 #[cfg(test)]
@@ -18,7 +19,8 @@ pub use plan::{Algorithm, Attention, CacheFormat, Plan, Run, Tile, Variant};
 
 use super::Traffic;
 use crate::driver::{
-    DriverError, Gpu, Image, Kernel, Shape, Stream, Swizzle, TensorMap, View, ViewMut, image,
+    Buffer, DriverError, Gpu, Image, Kernel, Shape, Stream, Swizzle, TensorMap, View, ViewMut,
+    image,
 };
 
 static PORTABLE: Image = image!("attention_prefill");
@@ -39,6 +41,13 @@ pub struct CacheLayer {
     address: u64,
     block_bytes: usize,
     map: TensorMap,
+}
+
+/// Memory for the results of parts of split tiles. Launches in one stream may share one.
+#[derive(Debug)]
+pub struct Scratch {
+    partials: Buffer<[f32; 4]>,
+    arrivals: Buffer<u32>,
 }
 
 /// What a launch reads and writes. Rows are those of the step: a tile's `row` counts from the views' first element.
@@ -78,6 +87,8 @@ struct Params {
     tiles: u64,
     shares: u64,
     out: u64,
+    partials: u64,
+    arrivals: u64,
     query_stride: i64,
     out_stride: i64,
     block_stride: i64,
@@ -97,10 +108,43 @@ struct Params {
 struct HopperParams {
     cache: TensorMap,
     params: Params,
-    padding: [u8; 8],
+    padding: [u64; 7],
 }
 
-const _: () = assert!(size_of::<Params>() == 120 && size_of::<HopperParams>() == 256);
+const _: () = assert!(size_of::<Params>() == 136 && size_of::<HopperParams>() == 320);
+const _: () = assert!(size_of::<Tile>() == 32);
+
+/// Warps of a block that have rows.
+const WARPS: usize = 8;
+
+/// Vectors of four that a part of a tile of this head width leaves.
+fn part_vectors(width: usize) -> usize {
+    WARPS * 32 * (width / 8 + 1)
+}
+
+/// Bytes of a [`Scratch`] at the most, for heads of this width.
+pub fn scratch_bytes(head_dim: usize) -> usize {
+    /// As many as any GPU with wgmma has.
+    const MOST_SMS: usize = 144;
+    2 * MOST_SMS * (16 * part_vectors(head_dim) + 4 * WARPS)
+}
+
+impl Scratch {
+    /// Enough for every plan for heads of at most this width that splits tiles, or for none on a device whose kernel does not.
+    pub fn new(stream: &Stream, head_dim: usize) -> Result<Scratch, DriverError> {
+        let gpu = stream.gpu();
+        let slots = match gpu.limits().has_wgmma() {
+            true => Plan::most_slots(gpu.limits()),
+            false => 0,
+        };
+        let mut scratch = Scratch {
+            partials: gpu.alloc(slots * part_vectors(head_dim))?,
+            arrivals: gpu.alloc(slots * WARPS)?,
+        };
+        stream.zero(scratch.arrivals.view_mut())?;
+        Ok(scratch)
+    }
+}
 
 impl CacheLayer {
     /// `blocks` blocks from `address` on, `block_bytes` from one to the next.
@@ -162,7 +206,7 @@ impl AttentionPrefill {
         let kernels = Variant::all(gpu.limits()).map(|variant| {
             let image = match variant.algorithm {
                 Algorithm::Portable => &PORTABLE,
-                Algorithm::Hopper => &HOPPER,
+                Algorithm::Hopper | Algorithm::HopperSplit => &HOPPER,
             };
             Ok((variant, gpu.kernel(image, variant.entry())?))
         });
@@ -176,12 +220,13 @@ impl AttentionPrefill {
         stream: &Stream,
         attention: &Attention,
         plan: &Plan,
+        scratch: &mut Scratch,
         args: Args<'_>,
     ) -> Result<(), DriverError> {
         if plan.tiles.is_empty() {
             return Ok(());
         }
-        args.check(attention, plan)?;
+        args.check(attention, plan, scratch)?;
         let found = self.kernels.iter().find(|(variant, _)| *variant == plan.variant);
         let Some((variant, kernel)) = found else {
             return Err(DriverError::Invalid(format!(
@@ -189,17 +234,17 @@ impl AttentionPrefill {
                 plan.variant.entry()
             )));
         };
-        let params = args.params(attention);
+        let params = args.params(attention, scratch);
         let shape = Shape {
             shared: variant.shared_bytes(),
             ..Shape::linear(plan.grid(), variant.threads())
         };
         match variant.algorithm {
             // SAFETY: these are the kernel's parameters; `args.check` found every view long enough for the plan's rows
-            // and sequences. Table starts and block numbers are the step's, which is made for this arena.
+            // and sequences, and the scratch for its parts. Table starts and block numbers are the step's, which is made for this arena.
             Algorithm::Portable => unsafe { stream.launch(kernel, shape, &params) },
-            Algorithm::Hopper => {
-                let params = HopperParams { cache: args.cache.map, params, padding: [0; 8] };
+            Algorithm::Hopper | Algorithm::HopperSplit => {
+                let params = HopperParams { cache: args.cache.map, params, padding: [0; 7] };
                 // SAFETY: as above; the map covers the blocks that `CacheLayer::new` was told of.
                 unsafe { stream.launch(kernel, shape, &params) }
             }
@@ -208,7 +253,12 @@ impl AttentionPrefill {
 }
 
 impl Args<'_> {
-    fn check(&self, attention: &Attention, plan: &Plan) -> Result<(), DriverError> {
+    fn check(
+        &self,
+        attention: &Attention,
+        plan: &Plan,
+        scratch: &Scratch,
+    ) -> Result<(), DriverError> {
         let width = attention.heads * attention.head_dim;
         let reach = |stride: usize| (plan.rows as usize - 1) * stride + width;
         let mut wrong = Vec::new();
@@ -231,6 +281,15 @@ impl Args<'_> {
         let (tiles, shares) = (plan.tiles.len(), plan.shares.len());
         need("tiles", self.tiles.len() == tiles, self.tiles.len(), tiles);
         need("shares", self.shares.len() == shares, self.shares.len(), shares);
+        let (slots, each) = (plan.slots as usize, part_vectors(plan.variant.width));
+        let vectors = scratch.partials.len();
+        need("vectors for parts", vectors >= slots * each, vectors, slots * each);
+        need(
+            "arrivals",
+            scratch.arrivals.len() >= slots * WARPS,
+            scratch.arrivals.len(),
+            slots * WARPS,
+        );
         for (what, address) in [("queries", self.queries.address()), ("out", self.out.address())] {
             need(
                 &format!("{what} address modulo 16"),
@@ -245,7 +304,7 @@ impl Args<'_> {
         }
     }
 
-    fn params(&self, attention: &Attention) -> Params {
+    fn params(&self, attention: &Attention, scratch: &Scratch) -> Params {
         let (scale, softcap) = attention.exponent();
         Params {
             queries: self.queries.address(),
@@ -256,6 +315,8 @@ impl Args<'_> {
             tiles: self.tiles.address(),
             shares: self.shares.address(),
             out: self.out.address(),
+            partials: scratch.partials.address(),
+            arrivals: scratch.arrivals.address(),
             query_stride: self.query_stride as i64,
             out_stride: self.out_stride as i64,
             block_stride: (self.cache.block_bytes / attention.cache.element_bytes()) as i64,

@@ -8,6 +8,8 @@
 //           probabilities, the tensor cores have the products of the other one, and its own product with the values
 //           before. The walk over (tile, key tile) is one loop: the first scores of a tile are computed beside
 //           the last product of the one before, so that short tiles leave no gaps.
+//           Few tiles with many keys are split along the keys, so that all SMs have work. A warp leaves its part of such a tile
+//           in global memory; the warp whose part is there last merges them, in the order of the keys.
 //           Shared memory, columns in groups of 64 (rows of 128 bytes, 128-byte swizzle):
 //           [Q: stage, warpgroup, group, 64 rows][K, V: stage, eight keys, group, key][O: warp, 16 rows][barriers]
 //           (head_dim 80 and 96, whose groups are not whole: K, V: stage, group, key; a box a group)
@@ -27,7 +29,7 @@ struct __align__(64) HopperParams {
     uint8_t cache[128];
     Params p;
 };
-static_assert(sizeof(HopperParams) == 256);
+static_assert(sizeof(HopperParams) == 320);
 
 #if TM_WGMMA
 
@@ -81,16 +83,19 @@ struct Ring {
 };
 
 // What the rows of a tile see.
-template <int DIM>
+template <int DIM, bool SPLIT>
 struct Sight {
     int lowest, far;  // first key of the first token, last key of the last: its own
-    int first, last;  // first keys of the tiles they lie in
+    int first, last;  // first keys of the first and last tile of keys to go through: those they lie in, or nearer ones in a part
     __device__ Sight(const Params& p, const Tile& tile) {
         lowest = max(0, tile.position - p.window + 1);
         far = tile.position + tile.tokens() - 1;
-        first = lowest / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
-        last = far / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
+        first = SPLIT ? tile.first : lowest / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
+        last = SPLIT ? tile.last : far / Layout<DIM>::KEYS * Layout<DIM>::KEYS;
     }
+    // Whether the tile of keys from `key` on holds the first, or the last, that anybody sees.
+    __device__ bool has_lowest(int key) const { return SPLIT ? key <= lowest : key == first; }
+    __device__ bool has_far(int key) const { return SPLIT ? key + Layout<DIM>::KEYS > far : key == last; }
 };
 
 __device__ __forceinline__ void named_sync(int barrier, int threads) {
@@ -134,7 +139,7 @@ __device__ __forceinline__ void fetch(const uint8_t* map, uint32_t to, uint32_t 
     }
 }
 
-template <int DIM>
+template <int DIM, bool SPLIT>
 __device__ __forceinline__ void bring_keys(const HopperParams& params, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
     static_assert(KEYS / BLOCK_SIZE * Layout<DIM>::LANES <= 32);
@@ -148,7 +153,7 @@ __device__ __forceinline__ void bring_keys(const HopperParams& params, const Lay
     while (index < end) {
         const Tile tile = next;
         const int32_t* table = next_table;
-        const Sight<DIM> sight(p, tile);
+        const Sight<DIM, SPLIT> sight(p, tile);
         const int row = tile.head() / p.heads_per_group * BLOCK_SIZE;
         index++;
         for (int key = sight.last; key >= sight.first; key -= KEYS, ring.n++) {
@@ -218,7 +223,8 @@ struct Widening {
     static __device__ __forceinline__ int chunk(int u) { return BY_ROW ? u : threadIdx.x / 8 % CHUNKS; }
 
     // Zeros for keys that nobody sees; `head_row`: the head's first row in a block.
-    __device__ __forceinline__ void read(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
+    template <class SIGHT>
+    __device__ __forceinline__ void read(const Params& p, const int32_t* table, const SIGHT& sight, int key, int head_row,
                                          int part) {
 #pragma unroll
         for (int u = 0; u < EACH; u++) {
@@ -250,8 +256,8 @@ struct Widening {
 };
 
 // Reads and widens a tile, the first part of it while its place is not free yet.
-template <int DIM>
-__device__ __forceinline__ void widen(const Params& p, const int32_t* table, const Sight<DIM>& sight, int key, int head_row,
+template <int DIM, class SIGHT>
+__device__ __forceinline__ void widen(const Params& p, const int32_t* table, const SIGHT& sight, int key, int head_row,
                                       uint32_t to, uint32_t empty, uint32_t phase, uint32_t full) {
     Widening<DIM> part;
 #pragma unroll 1
@@ -265,7 +271,7 @@ __device__ __forceinline__ void widen(const Params& p, const int32_t* table, con
 }
 
 // Four warps: queries, keys and values of an fp8 cache.
-template <int DIM>
+template <int DIM, bool SPLIT>
 __device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
     const int end = p.shares[blockIdx.x + 1];
@@ -274,7 +280,7 @@ __device__ __forceinline__ void bring_widened(const Params& p, const Layout<DIM>
     for (int index = p.shares[blockIdx.x]; index < end; index++, queries.n++) {
         const Tile tile = p.tiles[index];
         const int32_t* table = p.table(tile.sequence);
-        const Sight<DIM> sight(p, tile);
+        const Sight<DIM, SPLIT> sight(p, tile);
         const int row = tile.head() / p.heads_per_group * BLOCK_SIZE;
         mbarrier_wait(shared.q_empty(queries.stage()), queries.phase() ^ 1);
         load_queries<DIM, WIDEN_THREADS>(p, shared, tile, queries.stage(), threadIdx.x);
@@ -333,11 +339,11 @@ __device__ __forceinline__ void pack(uint32_t (&p)[GROUPS / 2][4], const float (
 
 // Zeros for the values of a tile's keys that lie in blocks read, but that no row sees: a probability of zero times whatever is
 // in such a slot must be zero. Both warpgroups do it, each for itself.
-template <int DIM>
-__device__ __forceinline__ void clean(const Sight<DIM>& sight, int key, uint32_t v, int barrier) {
+template <int DIM, class SIGHT>
+__device__ __forceinline__ void clean(const SIGHT& sight, int key, uint32_t v, int barrier) {
     constexpr int CHUNKS = Layout<DIM>::GROUPS * 8;
-    int low = key == sight.first ? sight.lowest % BLOCK_SIZE : 0;
-    int high = key == sight.last ? BLOCK_SIZE - 1 - sight.far % BLOCK_SIZE : 0;
+    int low = sight.has_lowest(key) ? sight.lowest % BLOCK_SIZE : 0;
+    int high = sight.has_far(key) ? BLOCK_SIZE - 1 - sight.far % BLOCK_SIZE : 0;
     if (low + high == 0) return;
     for (int i = threadIdx.x % 128; i < (low + high) * CHUNKS; i += 128) {
         int n = i / CHUNKS, chunk = i % CHUNKS;
@@ -402,11 +408,89 @@ __device__ __forceinline__ void store(const Params& p, const Tile& tile, const f
     }
 }
 
+// Results of the parts of split tiles. A warp's part, 16 rows as the product leaves them in its lanes: [DIM / 8] times four sums of
+// probabilities times values, then of both rows of a lane {highest score, this lane's share of the sum of exponentials}.
+template <int DIM>
+struct Parts {
+    static constexpr int EACH = DIM / 8 + 1, WARPS = 4 * CONSUMERS;
+    const Params& p;
+    const Tile& tile;
+    int warp;
+
+    __device__ float4* place(uint32_t slot) const {
+        return p.partials + (int64_t(slot) * WARPS + warp) * EACH * 32 + threadIdx.x % 32;
+    }
+
+    __device__ __forceinline__ void leave(const float (&o)[DIM / 8][4], const float (&sum)[2], const float (&top)[2]) const {
+        float4* to = place(tile.slot);
+#pragma unroll
+        for (int j = 0; j < DIM / 8; j++) __stcg(to + 32 * j, make_float4(o[j][0], o[j][1], o[j][2], o[j][3]));
+        __stcg(to + 32 * (EACH - 1), make_float4(top[0], sum[0], top[1], sum[1]));
+    }
+
+    // Whether the other parts' results are there; then nobody else gets that answer.
+    __device__ __forceinline__ bool arrive() const {
+        __threadfence();
+        __syncwarp();
+        uint32_t before = 0;
+        if (threadIdx.x % 32 == 0) {
+            uint32_t* arrivals = p.arrivals + (tile.slot - tile.part()) * WARPS + warp;
+            before = atomicAdd(arrivals, 1);
+            if (before + 1 == tile.parts()) *arrivals = 0;
+        }
+        before = __shfl_sync(~0u, before, 0);
+        __threadfence();
+        return before + 1 == tile.parts();
+    }
+
+    __device__ __forceinline__ void merge(float (&o)[DIM / 8][4], float (&sum)[2]) const {
+        const float4* from = place(tile.slot - tile.part());
+        const float4* end = from + int64_t(tile.parts()) * WARPS * EACH * 32;
+        float top[2] = {-INFINITY, -INFINITY};
+        for (const float4* part = from; part != end; part += WARPS * EACH * 32) {
+            float4 state = __ldcg(part + 32 * (EACH - 1));
+            top[0] = fmaxf(top[0], state.x), top[1] = fmaxf(top[1], state.z);
+        }
+        // Rows that the tile does not have may have seen nothing.
+        if (top[0] == -INFINITY) top[0] = 0.0f;
+        if (top[1] == -INFINITY) top[1] = 0.0f;
+        sum[0] = sum[1] = 0.0f;
+#pragma unroll
+        for (int j = 0; j < DIM / 8; j++) o[j][0] = o[j][1] = o[j][2] = o[j][3] = 0.0f;
+#pragma unroll 1
+        for (const float4* part = from; part != end; part += WARPS * EACH * 32) {
+            float4 state = __ldcg(part + 32 * (EACH - 1));
+            const float factor[2] = {exp2_fast(state.x - top[0]), exp2_fast(state.z - top[1])};
+            sum[0] = fmaf(state.y, factor[0], sum[0]), sum[1] = fmaf(state.w, factor[1], sum[1]);
+#pragma unroll
+            for (int j = 0; j < DIM / 8; j++) {
+                float4 piece = __ldcg(part + 32 * j);
+                o[j][0] = fmaf(piece.x, factor[0], o[j][0]), o[j][1] = fmaf(piece.y, factor[0], o[j][1]);
+                o[j][2] = fmaf(piece.z, factor[1], o[j][2]), o[j][3] = fmaf(piece.w, factor[1], o[j][3]);
+            }
+        }
+    }
+};
+
+// A warp's 16 rows of a tile are done: writes them, or leaves a part of them, and writes what all parts give if it was the last.
+template <int DIM, bool SPLIT>
+__device__ __forceinline__ void finish(const Params& p, const Tile& tile, float (&o)[DIM / 8][4], float (&sum)[2],
+                                       const float (&top)[2], int first, uint32_t staging) {
+    if (SPLIT && tile.parts() > 1) {
+        if (first >= tile.tokens() * tile.heads()) return;
+        const Parts<DIM> parts{p, tile, first / 16};
+        parts.leave(o, sum, top);
+        if (!parts.arrive()) return;
+        parts.merge(o, sum);
+    }
+    store<DIM>(p, tile, o, sum, first, staging);
+}
+
 // Named barriers: 1 and 2 within a warpgroup; 3 and 4 let the first or second warpgroup queue its products.
 constexpr int WITHIN = 1, TURN = 3;
 
 // A warpgroup's 64 rows of tile after tile.
-template <int DIM, bool FP8>
+template <int DIM, bool FP8, bool SPLIT>
 __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shared) {
     constexpr int KEYS = Layout<DIM>::KEYS;
     const int warpgroup = threadIdx.x / 128 - 1, lane = threadIdx.x % 32, within = WITHIN + warpgroup;
@@ -424,7 +508,7 @@ __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shar
     Ring<Layout<DIM>::Q_STAGES> queries;
     Softmax softmax;
     Tile tile = p.tiles[index];
-    Sight<DIM> sight(p, tile);
+    Sight<DIM, SPLIT> sight(p, tile);
     int key = sight.last;
 
     auto release = [&](uint32_t barrier) {
@@ -511,23 +595,24 @@ __device__ __forceinline__ void consume(const Params& p, const Layout<DIM>& shar
         clean_values(values);
         if (++index == end) break;
         const Tile was = tile;
-        const float sum[2] = {softmax.sum[0], softmax.sum[1]};
+        float sum[2] = {softmax.sum[0], softmax.sum[1]};
+        const float top[2] = {softmax.top[0], softmax.top[1]};
         tile = p.tiles[index];
-        sight = Sight<DIM>(p, tile);
+        sight = Sight<DIM, SPLIT>(p, tile);
         key = sight.last;
         softmax.reset();
         mbarrier_wait(shared.q_full(queries.stage()), queries.phase());
         step(values);
-        store<DIM>(p, was, o, sum, row - lane / 4, staging);
+        finish<DIM, SPLIT>(p, was, o, sum, top, row - lane / 4, staging);
         clear();
     }
     const Ring<STAGES> values{keys.n - 1};
     mix<DIM>(o, probabilities, shared.v(values.stage()));
     mixed(values);
-    store<DIM>(p, tile, o, softmax.sum, row - lane / 4, staging);
+    finish<DIM, SPLIT>(p, tile, o, softmax.sum, softmax.top, row - lane / 4, staging);
 }
 
-template <int DIM, bool FP8>
+template <int DIM, bool FP8, bool SPLIT>
 __device__ __forceinline__ void attend(const HopperParams& params) {
     extern __shared__ uint8_t raw[];
     const Layout<DIM> shared{(shared_address(raw) + 1023) & ~1023u};
@@ -549,15 +634,15 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
     if (threadIdx.x < 128) {
         registers_lower<!FP8 ? 40 : (DIM > 128 ? 56 : 88)>();
         if constexpr (FP8) {
-            bring_widened<DIM>(params.p, shared);
+            bring_widened<DIM, SPLIT>(params.p, shared);
         } else if (threadIdx.x < 32) {
-            bring_keys<DIM>(params, shared);
+            bring_keys<DIM, SPLIT>(params, shared);
         } else {
             bring_queries<DIM>(params.p, shared);
         }
     } else {
         registers_raise<!FP8 ? 232 : (DIM > 128 ? 224 : 208)>();
-        consume<DIM, FP8>(params.p, shared);
+        consume<DIM, FP8, SPLIT>(params.p, shared);
     }
 }
 
@@ -566,23 +651,26 @@ __device__ __forceinline__ void attend(const HopperParams& params) {
 }  // namespace attention_prefill
 
 #if TM_WGMMA
-#define BODY(DIM, FP8) attention_prefill::attend<DIM, FP8>(p);
+#define BODY(DIM, FP8, SPLIT) attention_prefill::attend<DIM, FP8, SPLIT>(p);
 #else
-#define BODY(DIM, FP8)
+#define BODY(DIM, FP8, SPLIT)
 #endif
 
-#define ATTENTION_PREFILL(NAME, DIM, FP8)                                                                    \
+#define ATTENTION_PREFILL(NAME, DIM, FP8, SPLIT)                                                             \
     extern "C" __global__ void __launch_bounds__(384, 1)                                                     \
         attention_prefill_sm90_##NAME##_d##DIM(const __grid_constant__ attention_prefill::HopperParams p) {  \
-        BODY(DIM, FP8)                                                                                       \
+        BODY(DIM, FP8, SPLIT)                                                                                \
     }
 
-#define ATTENTION_PREFILL_WIDTHS(NAME, FP8) \
-    ATTENTION_PREFILL(NAME, 64, FP8)        \
-    ATTENTION_PREFILL(NAME, 80, FP8)        \
-    ATTENTION_PREFILL(NAME, 96, FP8)        \
-    ATTENTION_PREFILL(NAME, 128, FP8)       \
-    ATTENTION_PREFILL(NAME, 256, FP8)
+#define ATTENTION_PREFILL_WIDTHS(NAME, FP8, SPLIT) \
+    ATTENTION_PREFILL(NAME, 64, FP8, SPLIT)        \
+    ATTENTION_PREFILL(NAME, 80, FP8, SPLIT)        \
+    ATTENTION_PREFILL(NAME, 96, FP8, SPLIT)        \
+    ATTENTION_PREFILL(NAME, 128, FP8, SPLIT)       \
+    ATTENTION_PREFILL(NAME, 256, FP8, SPLIT)
 
-ATTENTION_PREFILL_WIDTHS(bf16, false)
-ATTENTION_PREFILL_WIDTHS(fp8, true)
+ATTENTION_PREFILL_WIDTHS(bf16, false, false)
+ATTENTION_PREFILL_WIDTHS(fp8, true, false)
+// What takes tiles in parts, too, is slower by up to a tenth.
+ATTENTION_PREFILL_WIDTHS(split_bf16, false, true)
+ATTENTION_PREFILL_WIDTHS(split_fp8, true, true)

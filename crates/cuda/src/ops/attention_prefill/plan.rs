@@ -68,6 +68,16 @@ pub struct Tile {
     pub tokens: u8,
     /// Query heads.
     pub heads: u8,
+    /// First key of the first tile of keys that it goes through.
+    pub first: i32,
+    /// First key of the last one.
+    pub last: i32,
+    /// Place of this part's result, where the tile is split; its parts have one after the other.
+    pub slot: u32,
+    /// Which part of the tile this is.
+    pub part: u16,
+    /// How many parts it has.
+    pub parts: u16,
 }
 
 /// Which of the two sources.
@@ -77,6 +87,8 @@ pub enum Algorithm {
     Portable,
     /// `attention_prefill_sm90.cu`.
     Hopper,
+    /// The same, where some tiles come in parts.
+    HopperSplit,
 }
 
 /// A kernel.
@@ -103,6 +115,8 @@ pub struct Plan {
     pub rows: u32,
     /// Block tables in use: one more than the highest `sequence`.
     pub sequences: u32,
+    /// Places for the results of parts, [`Plan::most_slots`] at the most.
+    pub slots: u32,
 }
 
 /// Widths of the portable kernel.
@@ -213,10 +227,21 @@ impl Variant {
         let both = |algorithm, width| [false, true].map(|fp8| Variant { algorithm, width, fp8 });
         let portable =
             PORTABLE_WIDTHS.into_iter().flat_map(move |width| both(Algorithm::Portable, width));
-        let hopper =
-            HOPPER_WIDTHS.into_iter().flat_map(move |width| both(Algorithm::Hopper, width));
+        let hopper = HOPPER_WIDTHS.into_iter().flat_map(move |width| {
+            both(Algorithm::Hopper, width).into_iter().chain(both(Algorithm::HopperSplit, width))
+        });
         let (wgmma, most) = (limits.has_wgmma(), limits.shared_per_block);
         portable.chain(hopper.filter(move |_| wgmma)).filter(move |v| v.shared_bytes() <= most)
+    }
+
+    /// The kernel that also takes tiles in parts, where there is one.
+    fn splitting(self) -> Variant {
+        match self.algorithm {
+            Algorithm::Portable => self,
+            Algorithm::Hopper | Algorithm::HopperSplit => {
+                Variant { algorithm: Algorithm::HopperSplit, ..self }
+            }
+        }
     }
 
     /// Name of the kernel in its image.
@@ -246,21 +271,34 @@ impl Variant {
             (Algorithm::Hopper, true, 96) => "attention_prefill_sm90_fp8_d96",
             (Algorithm::Hopper, true, 128) => "attention_prefill_sm90_fp8_d128",
             (Algorithm::Hopper, true, _) => "attention_prefill_sm90_fp8_d256",
+            (Algorithm::HopperSplit, false, 64) => "attention_prefill_sm90_split_bf16_d64",
+            (Algorithm::HopperSplit, false, 80) => "attention_prefill_sm90_split_bf16_d80",
+            (Algorithm::HopperSplit, false, 96) => "attention_prefill_sm90_split_bf16_d96",
+            (Algorithm::HopperSplit, false, 128) => "attention_prefill_sm90_split_bf16_d128",
+            (Algorithm::HopperSplit, false, _) => "attention_prefill_sm90_split_bf16_d256",
+            (Algorithm::HopperSplit, true, 64) => "attention_prefill_sm90_split_fp8_d64",
+            (Algorithm::HopperSplit, true, 80) => "attention_prefill_sm90_split_fp8_d80",
+            (Algorithm::HopperSplit, true, 96) => "attention_prefill_sm90_split_fp8_d96",
+            (Algorithm::HopperSplit, true, 128) => "attention_prefill_sm90_split_fp8_d128",
+            (Algorithm::HopperSplit, true, _) => "attention_prefill_sm90_split_fp8_d256",
         }
     }
+
+    /// Query rows of the smallest kind of tile.
+    const FEWEST_ROWS: usize = 64;
 
     /// Query rows of a tile.
     fn tile_rows(self) -> usize {
         match self.algorithm {
-            Algorithm::Portable => 64,
-            Algorithm::Hopper => 128,
+            Algorithm::Portable => Variant::FEWEST_ROWS,
+            Algorithm::Hopper | Algorithm::HopperSplit => 128,
         }
     }
 
     /// Keys of a tile.
     fn tile_keys(self) -> usize {
         match self.algorithm {
-            Algorithm::Hopper if self.width <= 128 => 128,
+            Algorithm::Hopper | Algorithm::HopperSplit if self.width <= 128 => 128,
             _ => 64,
         }
     }
@@ -268,7 +306,7 @@ impl Variant {
     pub(super) fn threads(self) -> u32 {
         match self.algorithm {
             Algorithm::Portable => 128,
-            Algorithm::Hopper => 384,
+            Algorithm::Hopper | Algorithm::HopperSplit => 384,
         }
     }
 
@@ -279,7 +317,7 @@ impl Variant {
             Algorithm::Portable => (rows + 2 * keys) * (2 * self.width as u32 + 16),
             // 2 KiB to align and for barriers; in columns of 64 two stages of queries (one at 256), keys and values; 4 KiB a
             // warp for results (none at 256).
-            Algorithm::Hopper => {
+            Algorithm::Hopper | Algorithm::HopperSplit => {
                 let (query_stages, staging) =
                     if self.width <= 128 { (2, 32 << 10) } else { (1, 0) };
                 let held = query_stages * rows + 4 * keys;
@@ -290,13 +328,15 @@ impl Variant {
 }
 
 impl Plan {
-    /// Cuts `runs` into tiles. Runs without rows are passed over.
+    /// Cuts `runs` into tiles. Runs without rows are passed over. With `splits`, a few tiles that have many keys are split along
+    /// these, where the kernel can do that: then the order of a row's sums depends on the whole step.
     pub fn new(
         attention: &Attention,
         runs: &[Run],
         limits: &DeviceLimits,
+        splits: bool,
     ) -> Result<Plan, Unsupported> {
-        Ok(Plan::with(Variant::of(attention, limits)?, attention, runs, limits))
+        Ok(Plan::with(Variant::of(attention, limits)?, attention, runs, limits, splits))
     }
 
     /// As [`Plan::new`], for a kernel that was chosen already.
@@ -305,28 +345,53 @@ impl Plan {
         attention: &Attention,
         runs: &[Run],
         limits: &DeviceLimits,
+        splits: bool,
     ) -> Plan {
         let mut tiles = Vec::new();
         for run in runs.iter().filter(|run| run.rows > 0) {
             cut(variant, attention, run, &mut tiles);
         }
+        debug_assert!(
+            tiles.len() <= {
+                let rows = runs.iter().map(|run| run.rows as usize).sum();
+                Plan::most_tiles(attention.heads, rows, runs.len())
+            }
+        );
         // Stable: tiles that share keys stay neighbours.
-        tiles.sort_by_key(|tile| Reverse(weight(variant, attention, tile)));
-        let shares = match variant.algorithm {
-            Algorithm::Portable => Vec::new(),
-            Algorithm::Hopper => share(variant, attention, &mut tiles, limits.sms as usize),
+        tiles.sort_by_key(|tile| Reverse(weight(variant, tile)));
+        let shared = match variant.algorithm {
+            Algorithm::Portable => Shared { tiles, ..Shared::default() },
+            Algorithm::Hopper | Algorithm::HopperSplit => {
+                share(variant, tiles, limits.sms as usize, splits)
+            }
         };
+        let Shared { tiles, shares, slots } = shared;
+        let variant = if slots > 0 { variant.splitting() } else { variant };
         let filled = || runs.iter().filter(|run| run.rows > 0);
         let rows = filled().map(|run| run.row + run.rows).max().unwrap_or(0);
         let sequences = filled().map(|run| run.sequence + 1).max().unwrap_or(0);
-        Plan { variant, tiles, shares, rows, sequences }
+        Plan { variant, tiles, shares, rows, sequences, slots }
+    }
+
+    /// Most tiles of any plan for `rows` rows of `runs` runs, but for the parts that splits add: [`Plan::most_slots`].
+    pub fn most_tiles(heads: usize, rows: usize, runs: usize) -> usize {
+        // With one head a tile, which a plan takes if no other number gives fewer.
+        heads * (rows / Variant::FEWEST_ROWS + runs)
+    }
+
+    /// Most places for results of parts that any plan for such a device asks for: as many blocks as it has cut no more tiles
+    /// than one each, into two parts each.
+    pub fn most_slots(limits: &DeviceLimits) -> usize {
+        2 * limits.sms as usize
     }
 
     /// Blocks of the launch.
     pub fn grid(&self) -> u32 {
         match self.variant.algorithm {
             Algorithm::Portable => self.tiles.len() as u32,
-            Algorithm::Hopper => self.shares.len().saturating_sub(1) as u32,
+            Algorithm::Hopper | Algorithm::HopperSplit => {
+                self.shares.len().saturating_sub(1) as u32
+            }
         }
     }
 }
@@ -343,52 +408,138 @@ fn cut(variant: Variant, attention: &Attention, run: &Run, tiles: &mut Vec<Tile>
         let end = (kv_head + 1) * group;
         for head in (kv_head * group..end).step_by(heads_each) {
             for first in (0..run.rows).step_by(tokens_each) {
+                let (position, tokens) =
+                    (run.cached + first, tokens_each.min((run.rows - first) as usize));
+                let (first_key, last_key) = keys(variant, attention, position, tokens);
                 tiles.push(Tile {
                     row: (run.row + first) as i32,
-                    position: (run.cached + first) as i32,
+                    position: position as i32,
                     sequence: run.sequence as i32,
                     head: head as u16,
-                    tokens: tokens_each.min((run.rows - first) as usize) as u8,
+                    tokens: tokens as u8,
                     heads: heads_each.min(end - head) as u8,
+                    first: first_key,
+                    last: last_key,
+                    slot: 0,
+                    part: 0,
+                    parts: 1,
                 });
             }
         }
     }
 }
 
-/// Tiles of keys that a tile of queries goes through.
-fn weight(variant: Variant, attention: &Attention, tile: &Tile) -> usize {
-    let (position, keys) = (tile.position as usize, variant.tile_keys());
-    let lowest =
-        attention.window.map_or(0, |window| (position + 1).saturating_sub(window as usize));
-    (position + usize::from(tile.tokens) - 1) / keys - lowest / keys + 1
+/// First keys of the first and the last tile of keys that `tokens` tokens from `position` on see something of.
+fn keys(variant: Variant, attention: &Attention, position: u32, tokens: usize) -> (i32, i32) {
+    let each = variant.tile_keys() as u32;
+    let lowest = attention.window.map_or(0, |window| (position + 1).saturating_sub(window));
+    let last = position + tokens as u32 - 1;
+    ((lowest / each * each) as i32, (last / each * each) as i32)
 }
 
-/// Gives each tile to the block that has least to do, the heaviest first, and puts tiles in order of blocks.
-fn share(
-    variant: Variant,
-    attention: &Attention,
-    tiles: &mut Vec<Tile>,
-    blocks: usize,
-) -> Vec<i32> {
-    /// What starting and ending a tile costs, in tiles of keys.
-    const FIXED: usize = 2;
+/// Tiles of keys that a tile of queries goes through.
+fn weight(variant: Variant, tile: &Tile) -> usize {
+    (tile.last - tile.first) as usize / variant.tile_keys() + 1
+}
+
+/// Tiles block after block, and where each block's begin.
+#[derive(Debug, Default)]
+struct Shared {
+    tiles: Vec<Tile>,
+    shares: Vec<i32>,
+    slots: u32,
+}
+
+/// What starting and ending a tile costs, in tiles of keys.
+const FIXED: usize = 2;
+/// Splits pay where the longest share is longer than the mean by an eighth and so many tiles of keys.
+const TOLERATED: usize = 4;
+/// Fewer tiles of keys are no part worth having.
+const LEAST_PART: usize = 4;
+/// Fewer are no share worth a split. A share that makes good for the one before still has room for a part.
+const LEAST_SHARE: usize = FIXED + 2 * LEAST_PART;
+
+/// Shares `tiles`, the heaviest first, among `blocks` blocks.
+fn share(variant: Variant, tiles: Vec<Tile>, blocks: usize, splits: bool) -> Shared {
+    let total: usize = tiles.iter().map(|tile| FIXED + weight(variant, tile)).sum();
+    let (shared, longest) = whole(variant, &tiles, blocks);
+    let mean = total / blocks.max(1);
+    match splits && longest > mean + mean / 8 + TOLERATED && longest > LEAST_SHARE {
+        true => split(variant, tiles, blocks, total),
+        false => shared,
+    }
+}
+
+/// Gives each tile to the block that has least to do; also tells the longest share, in tiles of keys.
+fn whole(variant: Variant, tiles: &[Tile], blocks: usize) -> (Shared, usize) {
     let blocks = blocks.min(tiles.len());
     let mut least: BinaryHeap<Reverse<(usize, usize)>> =
         (0..blocks).map(|block| Reverse((0, block))).collect();
-    let mut given = vec![Vec::new(); blocks];
-    for tile in tiles.drain(..) {
+    let (mut given, mut longest) = (vec![Vec::new(); blocks], 0);
+    for tile in tiles {
         let Some(mut top) = least.peek_mut() else { break };
         let Reverse((load, block)) = *top;
-        given[block].push(tile);
-        *top = Reverse((load + FIXED + weight(variant, attention, &tile), block));
+        given[block].push(*tile);
+        let load = load + FIXED + weight(variant, tile);
+        *top = Reverse((load, block));
+        longest = longest.max(load);
     }
-    let mut shares = vec![0];
+    let mut shared = Shared { shares: vec![0], ..Shared::default() };
     for given in given {
-        tiles.extend(given);
-        shares.push(tiles.len() as i32);
+        shared.tiles.extend(given);
+        shared.shares.push(shared.tiles.len() as i32);
     }
-    shares
+    (shared, longest)
+}
+
+/// Lays the tiles' keys end to end and gives each block an even stretch, so that a tile may lie in several.
+fn split(variant: Variant, tiles: Vec<Tile>, blocks: usize, total: usize) -> Shared {
+    // A cut makes another part, with a beginning and an end.
+    let each = (total.div_ceil(blocks) + FIXED).max(LEAST_SHARE);
+    let mut shared = Shared { shares: vec![0], ..Shared::default() };
+    // What a block leaves the next one takes; what it takes too much that one makes good, as far as it still has room for a part.
+    let mut room = each as isize;
+    for tile in tiles {
+        let mut left = weight(variant, &tile);
+        let begin = shared.tiles.len();
+        while left > 0 {
+            let is_last_block = shared.shares.len() >= blocks;
+            let inner = usize::try_from(room).unwrap_or(0).saturating_sub(FIXED);
+            let fits = room > 0 && left < inner + LEAST_PART;
+            let here = if is_last_block || fits { left } else { inner };
+            if here == left || here >= LEAST_PART {
+                shared.tiles.push(part(variant, &tile, left, here));
+                left -= here;
+                room -= (FIXED + here) as isize;
+            }
+            if left > 0 {
+                shared.shares.push(shared.tiles.len() as i32);
+                room = room.max(-(LEAST_PART as isize)) + each as isize;
+            }
+        }
+        number_parts(&mut shared.tiles[begin..], &mut shared.slots);
+    }
+    shared.shares.push(shared.tiles.len() as i32);
+    shared
+}
+
+/// The `take` tiles of keys of `tile` that come after all but the last `left`.
+fn part(variant: Variant, tile: &Tile, left: usize, take: usize) -> Tile {
+    let each = variant.tile_keys() as i32;
+    let first = tile.last - (left as i32 - 1) * each;
+    Tile { first, last: first + (take as i32 - 1) * each, ..*tile }
+}
+
+/// Tells the parts of one tile which they are; a whole tile needs no slot.
+fn number_parts(parts: &mut [Tile], slots: &mut u32) {
+    let count = parts.len();
+    if count < 2 {
+        return;
+    }
+    for (part, at) in parts.iter_mut().zip(0..) {
+        (part.slot, part.part, part.parts) = (*slots + u32::from(at), at, count as u16);
+    }
+    *slots += count as u32;
 }
 
 #[cfg(test)]
@@ -417,8 +568,10 @@ mod tests {
         for (heads, kv_heads) in [(1, 1), (4, 4), (6, 2), (8, 1), (35, 5), (48, 3), (200, 2)] {
             for head_dim in [24, 64, 128, 256] {
                 let attention = attention(heads, kv_heads, head_dim);
-                let plan = Plan::new(&attention, &runs, &DeviceLimits::h200()).unwrap();
-                covers(&plan, &attention, &runs);
+                for splits in [false, true] {
+                    let plan = Plan::new(&attention, &runs, &DeviceLimits::h200(), splits).unwrap();
+                    covers(&plan, &attention, &runs);
+                }
             }
         }
     }
@@ -426,7 +579,7 @@ mod tests {
     fn covers(plan: &Plan, attention: &Attention, runs: &[Run]) {
         let mut seen = vec![0; plan.rows as usize * attention.heads];
         let group = attention.heads / attention.kv_heads;
-        for tile in &plan.tiles {
+        for tile in plan.tiles.iter().filter(|tile| tile.part == 0) {
             let (head, heads) = (usize::from(tile.head), usize::from(tile.heads));
             assert!(usize::from(tile.tokens) * heads <= plan.variant.tile_rows(), "{tile:?}");
             assert_eq!(head / group, (head + heads - 1) / group, "{tile:?} crosses groups");
@@ -455,8 +608,8 @@ mod tests {
         let run = Run { row: 0, rows: 700, cached: 90, sequence: 0 };
         for window in [None, Some(100)] {
             let attention = Attention { window, ..attention(8, 2, 32) };
-            let plan = Plan::new(&attention, &[run], &DeviceLimits::h200()).unwrap();
-            let weights = plan.tiles.iter().map(|tile| weight(plan.variant, &attention, tile));
+            let plan = Plan::new(&attention, &[run], &DeviceLimits::h200(), false).unwrap();
+            let weights = plan.tiles.iter().map(|tile| weight(plan.variant, tile));
             assert!(weights.is_sorted_by(|a, b| a >= b));
         }
     }
@@ -465,14 +618,102 @@ mod tests {
     fn hopper_blocks_get_even_shares() {
         let attention = attention(32, 8, 128);
         let run = Run { row: 0, rows: 8000, cached: 0, sequence: 0 };
-        let plan = Plan::new(&attention, &[run], &DeviceLimits::h200()).unwrap();
+        let plan = Plan::new(&attention, &[run], &DeviceLimits::h200(), false).unwrap();
         assert_eq!(plan.grid(), 132);
         let loads = plan.shares.windows(2).map(|share| {
             let tiles = &plan.tiles[share[0] as usize..share[1] as usize];
-            tiles.iter().map(|tile| 2 + weight(plan.variant, &attention, tile)).sum::<usize>()
+            tiles.iter().map(|tile| 2 + weight(plan.variant, tile)).sum::<usize>()
         });
         let (least, most) = loads.fold((usize::MAX, 0), |(a, b), load| (a.min(load), b.max(load)));
         assert!(most - least <= 4, "{least}..{most}");
+    }
+
+    /// Loads of the blocks, in tiles of keys.
+    fn loads(plan: &Plan) -> Vec<usize> {
+        let load = |share: &[i32]| {
+            let tiles = &plan.tiles[share[0] as usize..share[1] as usize];
+            tiles.iter().map(|tile| FIXED + weight(plan.variant, tile)).sum()
+        };
+        plan.shares.windows(2).map(load).collect()
+    }
+
+    /// Parts of a tile have slots of their own, one after the other, and cover its keys once, in order.
+    fn parts_are_whole(plan: &Plan, whole: &Plan) {
+        let mut slots = 0;
+        let mut at = plan.tiles.iter();
+        let mut seen = Vec::new();
+        while let Some(first) = at.next() {
+            let mut last = first;
+            for part in 1..first.parts {
+                let next = at.next().unwrap();
+                let expected = last.last + plan.variant.tile_keys() as i32;
+                assert_eq!((next.part, next.parts, next.first), (part, first.parts, expected));
+                assert_eq!(next.slot, first.slot + u32::from(part));
+                last = next;
+            }
+            assert_eq!(first.part, 0);
+            if first.parts > 1 {
+                assert_eq!(first.slot, slots);
+                slots += u32::from(first.parts);
+            }
+            seen.push(Tile { last: last.last, slot: 0, part: 0, parts: 1, ..*first });
+        }
+        assert_eq!(slots, plan.slots);
+        assert!(slots as usize <= Plan::most_slots(&DeviceLimits::h200()));
+        let sorted = |tiles: &[Tile]| {
+            let mut tiles = tiles.to_vec();
+            tiles.sort_by_key(|tile| (tile.row, tile.head));
+            tiles
+        };
+        assert_eq!(sorted(&seen), sorted(&whole.tiles));
+    }
+
+    #[test]
+    fn few_tiles_with_many_keys_are_split_evenly() {
+        let limits = DeviceLimits::h200();
+        for (heads, kv_heads, rows, cached) in
+            [(32, 8, 128, 32_000), (16, 8, 32, 32_000), (32, 8, 1, 100_000), (32, 8, 600, 30_000)]
+        {
+            let run = Run { row: 0, rows, cached, sequence: 0 };
+            let plan = Plan::new(&attention(heads, kv_heads, 128), &[run], &limits, true).unwrap();
+            let loads = loads(&plan);
+            let mean = loads.iter().sum::<usize>() / 132;
+            let longest = loads.iter().max().copied().unwrap_or(0);
+            assert!(longest <= mean + 2 * LEAST_PART + FIXED, "{longest}, mean {mean}");
+            assert!(plan.slots > 0);
+        }
+        // Nothing is won: short, or even already.
+        for (rows, cached) in [(1, 900), (40, 300), (2048, 0), (8000, 0), (1024, 16_000)] {
+            let run = Run { row: 0, rows, cached, sequence: 0 };
+            let plan = Plan::new(&attention(32, 8, 128), &[run], &limits, true).unwrap();
+            assert_eq!(plan.slots, 0, "{rows} after {cached}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn splits_lose_nothing_and_leave_no_block_idle(
+            runs in proptest::collection::vec((1u32..400, 0u32..60_000), 1..12),
+            head_dim in proptest::sample::select(vec![64, 128, 256]),
+            heads in proptest::sample::select(vec![(1, 1), (16, 8), (32, 8), (9, 3)]),
+            window in proptest::option::of(1u32..50_000),
+        ) {
+            let attention = Attention { window, ..attention(heads.0, heads.1, head_dim) };
+            let (mut row, mut placed) = (0, Vec::new());
+            for ((rows, cached), sequence) in runs.into_iter().zip(0..) {
+                placed.push(Run { row, rows, cached, sequence });
+                row += rows;
+            }
+            let limits = DeviceLimits::h200();
+            let plan = Plan::new(&attention, &placed, &limits, true).unwrap();
+            parts_are_whole(&plan, &Plan::new(&attention, &placed, &limits, false).unwrap());
+            proptest::prop_assert!(plan.shares.is_sorted_by(|a, b| a < b));
+            proptest::prop_assert!(plan.grid() <= limits.sms);
+            let loads = loads(&plan);
+            let mean = loads.iter().sum::<usize>() / limits.sms as usize;
+            let longest = loads.iter().max().copied().unwrap_or(0);
+            proptest::prop_assert!(longest <= (mean + mean / 8).max(LEAST_SHARE) + 2 * LEAST_PART + FIXED);
+        }
     }
 
     #[test]
@@ -481,7 +722,7 @@ mod tests {
         let run = |rows| Run { row: 0, rows, cached: 0, sequence: 0 };
         // 28 heads in groups of 7: a tile of 128 rows holds 18 tokens times 7, or 128 tokens of one head.
         let attention = attention(28, 4, 128);
-        let tiles = |rows| Plan::new(&attention, &[run(rows)], &limits).unwrap().tiles;
+        let tiles = |rows| Plan::new(&attention, &[run(rows)], &limits, false).unwrap().tiles;
         assert_eq!(tiles(18).len(), 4);
         assert_eq!(tiles(128).len(), 28);
         assert_eq!(tiles(1280).len(), 280);
@@ -492,7 +733,7 @@ mod tests {
         let attention = attention(8, 8, 64);
         let none = Run { row: 3, rows: 0, cached: 7, sequence: 2 };
         for runs in [&[][..], &[none]] {
-            let plan = Plan::new(&attention, runs, &DeviceLimits::h200()).unwrap();
+            let plan = Plan::new(&attention, runs, &DeviceLimits::h200(), true).unwrap();
             assert!(plan.tiles.is_empty() && plan.grid() == 0);
             assert_eq!((plan.rows, plan.sequences), (0, 0));
         }
@@ -501,7 +742,7 @@ mod tests {
     #[test]
     fn all_that_is_wrong_is_told_at_once() {
         let wrong = Attention { window: Some(0), scale: 0.0, ..attention(7, 2, 264) };
-        let error = Plan::new(&wrong, &[], &DeviceLimits::h200()).unwrap_err().to_string();
+        let error = Plan::new(&wrong, &[], &DeviceLimits::h200(), false).unwrap_err().to_string();
         for rule in ["heads divide", "head_dim % 8", "scale > 0", "window > 0"] {
             assert!(error.contains(rule), "{error}");
         }

@@ -1,7 +1,6 @@
 //! Parity with a plain f64 reference over a case table, and the equalities that hold bit for bit.
 
 mod batch;
-mod speed;
 
 use std::{ops::Range, sync::Arc, thread};
 
@@ -65,6 +64,18 @@ fn cases() -> Vec<Case> {
         case("two tiles", plain(1, 1, 128), &[(256, 0)]),
         case("long prefix", plain(2, 1, 128), &[(20, 5000)]),
     ];
+    // Few tiles, many keys: these are split. Rows for one warp, for some, for all.
+    for head_dim in [64, 80, 96, 128, 256] {
+        let runs = [(1, 9000), (3, 4100), (70, 2500)];
+        cases.push(case("long prefixes", plain(4, 2, head_dim), &runs));
+        let attention = Attention { window: Some(3000), ..plain(2, 1, head_dim) };
+        cases.push(case("long prefixes, window", attention, &[(40, 9000), (300, 0)]));
+        let attention = Attention { cache: fp8, ..plain(8, 1, head_dim) };
+        cases.push(case("long prefixes, fp8", attention, &[(9, 3500), (1, 5555)]));
+        let attention = Attention { softcap: Some(5.0), ..plain(3, 3, head_dim) };
+        let loud = case("long prefixes, softcap, loud", attention, &[(17, 4000)]);
+        cases.push(Case { loudness: 100.0, ..loud });
+    }
     for head_dim in [8, 16, 24, 32, 64, 72, 80, 96, 112, 128, 160, 256] {
         cases.push(case("ragged", plain(4, 2, head_dim), &RAGGED));
     }
@@ -211,7 +222,7 @@ fn compare(case: &Case, batch: &Batch, inputs: &Inputs, got: &[f32]) -> Result<f
 fn variant(algorithm: Algorithm, attention: &Attention, gpu: &Arc<Gpu>) -> Option<Variant> {
     match algorithm {
         Algorithm::Portable => Some(Variant::portable(attention, gpu.limits()).unwrap()),
-        Algorithm::Hopper => Variant::hopper(attention, gpu.limits()),
+        _ => Variant::hopper(attention, gpu.limits()),
     }
 }
 
@@ -221,23 +232,49 @@ fn parity(algorithm: Algorithm, head_dims: &[usize]) {
     let stream = Stream::new(&gpu).unwrap();
     let op = AttentionPrefill::load(&gpu).unwrap();
     let mut failures = Vec::new();
-    let (mut done, mut worst) = (0, 0.0f64);
+    let (mut done, mut split, mut worst) = (0, 0, 0.0f64);
     for case in cases().iter().filter(|case| head_dims.contains(&case.attention.head_dim)) {
         let Some(variant) = variant(algorithm, &case.attention, &gpu) else { continue };
         let inputs = Inputs::new(case);
         let batch = Batch::new(&stream, &case.attention, &case.runs, &inputs);
-        let outcome = batch.run(&stream, &op, variant);
-        done += 1;
-        match outcome.and_then(|got| compare(case, &batch, &inputs, &got)) {
-            Ok(error) => worst = worst.max(error),
-            Err(error) => failures.push(format!("{} {}: {error}", variant.entry(), case.label())),
+        for splits in [false, true] {
+            if splits && batch.parts(variant, &gpu) == 0 {
+                continue;
+            }
+            done += 1;
+            split += usize::from(splits);
+            let outcome = batch.run(&stream, &op, variant, splits);
+            let again = splits.then(|| batch.run(&stream, &op, variant, splits));
+            if again.is_some_and(|again| !is_same(&outcome, &again)) {
+                failures.push(format!("{} {}: not the same again", variant.entry(), case.label()));
+            }
+            match outcome.and_then(|got| compare(case, &batch, &inputs, &got)) {
+                Ok(error) => worst = worst.max(error),
+                Err(error) => {
+                    let label = format!("{} {}", variant.entry(), case.label());
+                    failures.push(format!("{label} splits {splits}: {error}"));
+                }
+            }
         }
         if stream.synchronize().is_err() {
             break;
         }
     }
-    println!("{algorithm:?} {head_dims:?}: {done} cases, worst error {worst:.2} of spread / 256");
+    println!(
+        "{algorithm:?} {head_dims:?}: {done} cases ({split} split), worst error {worst:.2} of spread / 256"
+    );
     assert!(failures.is_empty(), "{} of {done} cases:\n{}", failures.len(), failures.join("\n"));
+    let can_split = algorithm == Algorithm::Hopper && gpu.limits().has_wgmma();
+    assert_eq!(split > 0, can_split, "split cases");
+}
+
+/// To the bit; NaN equals itself here.
+fn is_same(a: &Result<Vec<f32>, String>, b: &Result<Vec<f32>, String>) -> bool {
+    let bits = |rows: &Vec<f32>| -> Vec<u32> { rows.iter().map(|value| value.to_bits()).collect() };
+    match (a, b) {
+        (Ok(a), Ok(b)) => bits(a) == bits(b),
+        _ => false,
+    }
 }
 
 #[test]
@@ -332,7 +369,7 @@ fn chunk_failures(
         inputs.sequences.pop();
         inputs.sequences.push(sequence.clone());
         let batch = Batch::new(stream, attention, &runs, &inputs);
-        let got = batch.run(stream, op, variant)?;
+        let got = batch.run(stream, op, variant, false)?;
         let row = batch.runs[beside.len()].row as usize;
         Ok(got[row * width..(row + chunk.len()) * width].to_vec())
     };

@@ -190,19 +190,26 @@ impl Batch {
         filled
     }
 
+    /// Parts of split tiles in the plan that splits.
+    pub(super) fn parts(&self, variant: Variant, gpu: &Gpu) -> u32 {
+        Plan::with(variant, &self.attention, &self.runs, gpu.limits(), true).slots
+    }
+
     /// Runs the kernel; rows of the result, `heads * head_dim` each. Fails where a sentinel was touched.
     pub(super) fn run(
         &self,
         stream: &Stream,
         op: &AttentionPrefill,
         variant: Variant,
+        splits: bool,
     ) -> Result<Vec<f32>, String> {
         let gpu = stream.gpu();
         let width = self.attention.heads * self.attention.head_dim;
         let out_stride = width + 16;
         let mut out = gpu.alloc(self.rows * out_stride + 64).unwrap();
         stream.upload(&vec![bf16::from_f32(SENTINEL); out.len()], out.view_mut()).unwrap();
-        let plan = Plan::with(variant, &self.attention, &self.runs, gpu.limits());
+        let plan = Plan::with(variant, &self.attention, &self.runs, gpu.limits(), splits);
+        let mut scratch = Scratch::new(stream, variant.width).unwrap();
         let mut tiles = gpu.alloc(plan.tiles.len()).unwrap();
         stream.upload(&plan.tiles, tiles.view_mut()).unwrap();
         let mut shares = gpu.alloc(plan.shares.len()).unwrap();
@@ -219,7 +226,8 @@ impl Batch {
             out: out.view_mut(),
             out_stride,
         };
-        op.launch(stream, &self.attention, &plan, args).map_err(|error| error.to_string())?;
+        let launched = op.launch(stream, &self.attention, &plan, &mut scratch, args);
+        launched.map_err(|error| error.to_string())?;
         let seen = stream.read(out.view()).map_err(|error| error.to_string())?;
         let covered = |row: usize| self.runs.iter().any(|run| self.rows_of(run).contains(&row));
         for (at, value) in seen.iter().enumerate() {
