@@ -4,19 +4,21 @@
 //! h = embedding[token] * scale
 //! for each layer:
 //!     m = attention(pre_norm(h));    h = h + scale * post_norm(m)
-//!     f = mlp(pre_norm(h));          h = h + scale * post_norm(f)
+//!     f = feed_forward(pre_norm(h)); h = h + scale * post_norm(f)
 //! ```
+
+mod feed_forward;
 
 use foundation::TokenId;
 use models::semantic::RopeSpec;
 use runtime::batch::{Positions, StepBatch};
 
+use self::feed_forward::Routing;
 use crate::{
     kv::{KvCache, KvLayer},
     matrix::Rows,
-    model::{AttentionLayer, Decoder, Layer, Mlp},
+    model::{AttentionLayer, Decoder, Layer},
     ops::{
-        activation,
         attention::attend,
         embedding::embed,
         projection::{Projection, project},
@@ -58,6 +60,8 @@ struct Buffers {
     mixed: Vec<f32>,
     /// Gate and up side by side, `[T, 2 * intermediate]`.
     gate_up: Vec<f32>,
+    /// What routed feed-forwards need.
+    routing: Routing,
 }
 
 impl Executor {
@@ -76,6 +80,7 @@ impl Executor {
             qkv: buffer(workspace.qkv),
             mixed: buffer(workspace.mixed),
             gate_up: buffer(workspace.gate_up),
+            routing: Routing::new(&workspace),
         };
         let tables = vec![RopeTable::default(); model.ropes.len()];
         Executor { isa, threads, model, cache, tables, buffers }
@@ -156,7 +161,7 @@ impl Step<'_> {
         self.attention(&layer.attention, cache, buffers);
         self.leave_branch(&layer.mixer_post_norm, layer.residual_scale, buffers);
         self.enter_branch(&layer.ff_pre_norm, buffers);
-        self.mlp(&layer.mlp, buffers);
+        self.feed_forward(&layer.feed_forward, buffers);
         self.leave_branch(&layer.ff_post_norm, layer.residual_scale, buffers);
     }
 
@@ -228,21 +233,6 @@ impl Step<'_> {
                 cache.write(table, token, &row[..key_width], &row[key_width..]);
             }
         }
-    }
-
-    /// `branch = down(activation(gate(branch)) * up(branch))`.
-    fn mlp(&self, mlp: &Mlp, buffers: &mut Buffers) {
-        let inner = mlp.gate.weight.view().rows();
-        let projections = [mlp.gate.projection(), mlp.up.projection()];
-        self.project(&buffers.branch, &projections, &mut buffers.gate_up, 2 * inner);
-        self.threads.rows(&mut buffers.gate_up, 2 * inner, self.rows, |_, row| {
-            let (gate, up) = row.split_at_mut(inner);
-            activation::gate(self.isa, mlp.activation, gate, up);
-        });
-        let gated = Rows::new(&buffers.gate_up, 2 * inner, inner, self.rows);
-        let down = [mlp.down.projection()];
-        let out = mlp.down.weight.view().rows();
-        project(self.isa, self.threads, gated, &down, &mut buffers.branch, out);
     }
 
     /// Projects the step's rows of `x`, which lie one after the other.

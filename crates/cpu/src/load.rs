@@ -1,21 +1,21 @@
 //! From a contract to a [`Decoder`]: files are mapped, made-up weights are made, vectors are widened.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use foundation::DType;
 use models::{
     contract::DecoderExecutionContract,
     mapping::MappedFile,
-    semantic::{FeedForward, LayerSpec, Mixer, NormSpec, RopeSpec},
+    semantic::{FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec, RopeSpec, RoutedSpec},
     synthetic,
-    weights::{LayerWeight, TensorOrigin, TensorStorage, WeightBinding, WeightRole},
+    weights::{ExpertWeight, LayerWeight, TensorOrigin, TensorStorage, WeightBinding, WeightRole},
 };
 use rayon::prelude::*;
 use runtime::{backend::LoadError, progress::ProgressEvent};
 
 use crate::{
     format::Format,
-    model::{AttentionLayer, Decoder, Layer, Mlp},
+    model::{AttentionLayer, Decoder, FeedForwardLayer, Layer, Mlp, RoutedLayer},
     ops::{attention::Attention, rms_norm::Norm},
     simd::Isa,
     threads::Threads,
@@ -35,6 +35,7 @@ pub fn load(
     let total = contract.weight_bytes().0;
     let mut loader = Loader {
         contract,
+        bindings: contract.by_role(),
         files: files?,
         isa,
         threads,
@@ -48,6 +49,7 @@ pub fn load(
 
 struct Loader<'a> {
     contract: &'a DecoderExecutionContract,
+    bindings: HashMap<WeightRole, &'a WeightBinding>,
     files: Vec<Arc<MappedFile>>,
     isa: Isa,
     threads: &'a Threads,
@@ -91,7 +93,7 @@ impl Loader<'_> {
             ff_pre_norm: norm(LayerWeight::FeedForwardPreNorm, &spec.ff_pre_norm)?,
             ff_post_norm: norm(LayerWeight::FeedForwardPostNorm, &spec.ff_post_norm)?,
             attention: self.attention(index, &spec.mixer)?,
-            mlp: self.mlp(index, &spec.feed_forward)?,
+            feed_forward: self.feed_forward(index, &spec.feed_forward)?,
             residual_scale: spec.residual_scale,
         })
     }
@@ -130,14 +132,65 @@ impl Loader<'_> {
         })
     }
 
-    fn mlp(&mut self, index: u32, feed_forward: &FeedForward) -> Result<Mlp, LoadError> {
-        let FeedForward::Dense(spec) = feed_forward;
+    fn feed_forward(
+        &mut self,
+        index: u32,
+        feed_forward: &FeedForward,
+    ) -> Result<FeedForwardLayer, LoadError> {
         let role = |weight| WeightRole::Layer(index, weight);
-        let bias = |weight| spec.bias.then_some(role(weight));
+        match feed_forward {
+            FeedForward::Dense(spec) => {
+                let bias = |weight| spec.bias.then_some(role(weight));
+                let parts = [
+                    (role(LayerWeight::Gate), bias(LayerWeight::GateBias)),
+                    (role(LayerWeight::Up), bias(LayerWeight::UpBias)),
+                    (role(LayerWeight::Down), bias(LayerWeight::DownBias)),
+                ];
+                self.mlp(spec, parts).map(|mlp| FeedForwardLayer::Dense(Box::new(mlp)))
+            }
+            FeedForward::Routed(spec) => {
+                self.routed(index, spec).map(|layer| FeedForwardLayer::Routed(Box::new(layer)))
+            }
+        }
+    }
+
+    fn routed(&mut self, index: u32, spec: &RoutedSpec) -> Result<RoutedLayer, LoadError> {
+        let role = |weight| WeightRole::Layer(index, weight);
+        let router = self.linear(role(LayerWeight::Router), None)?;
+        let correction = spec.router.correction.then_some(role(LayerWeight::RouterCorrection));
+        let correction = correction.map(|role| self.vector(role)).transpose()?;
+        let expert = |this: &mut Self, expert: u16| {
+            let role = |weight| (WeightRole::Expert(index, expert, weight), None);
+            let parts = [ExpertWeight::Gate, ExpertWeight::Up, ExpertWeight::Down].map(role);
+            this.mlp(&spec.expert, parts)
+        };
+        let experts = (0..spec.experts as u16).map(|number| expert(self, number));
+        // Here, not later: a cancelled load must ask for nothing more.
+        let experts = experts.collect::<Result<Vec<Mlp>, LoadError>>()?;
+        let shared = match &spec.shared {
+            None => None,
+            Some(shared) => {
+                let parts =
+                    [LayerWeight::SharedGate, LayerWeight::SharedUp, LayerWeight::SharedDown];
+                let mlp = self.mlp(&shared.mlp, parts.map(|weight| (role(weight), None)))?;
+                let gate = shared.gated.then_some(role(LayerWeight::SharedExpertGate));
+                let gate = gate.map(|role| self.linear(role, None)).transpose()?;
+                Some((mlp, gate))
+            }
+        };
+        Ok(RoutedLayer { spec: *spec, router, correction, experts, shared })
+    }
+
+    /// Gate, up and down, each with its bias.
+    fn mlp(
+        &mut self,
+        spec: &GatedMlpSpec,
+        [gate, up, down]: [(WeightRole, Option<WeightRole>); 3],
+    ) -> Result<Mlp, LoadError> {
         Ok(Mlp {
-            gate: self.linear(role(LayerWeight::Gate), bias(LayerWeight::GateBias))?,
-            up: self.linear(role(LayerWeight::Up), bias(LayerWeight::UpBias))?,
-            down: self.linear(role(LayerWeight::Down), bias(LayerWeight::DownBias))?,
+            gate: self.linear(gate.0, gate.1)?,
+            up: self.linear(up.0, up.1)?,
+            down: self.linear(down.0, down.1)?,
             activation: spec.activation,
         })
     }
@@ -171,8 +224,9 @@ impl Loader<'_> {
     }
 
     fn matrix(&mut self, role: WeightRole) -> Result<Matrix, LoadError> {
-        let binding = self.contract.binding(role);
-        let binding = binding
+        let binding = *self
+            .bindings
+            .get(&role)
             .ok_or_else(|| LoadError::Checkpoint(format!("the contract has no weight {role:?}")))?;
         let (rows, cols) = match *binding.shape {
             [rows, cols] => (rows, cols),

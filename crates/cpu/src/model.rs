@@ -1,6 +1,6 @@
 //! A decoder ready to run: the contract's layers, each with its weights at hand.
 
-use models::semantic::{Activation, DecoderSemantic, RopeSpec};
+use models::semantic::{Activation, DecoderSemantic, RopeSpec, RoutedSpec};
 
 use crate::{
     ops::{attention::Attention, rms_norm::Norm},
@@ -36,7 +36,7 @@ pub struct Layer {
     /// Norm on the way into the feed-forward.
     pub ff_pre_norm: Option<Norm>,
     /// The feed-forward.
-    pub mlp: Mlp,
+    pub feed_forward: FeedForwardLayer,
     /// Norm on the feed-forward's output.
     pub ff_post_norm: Option<Norm>,
     /// Multiplies both branches.
@@ -60,6 +60,30 @@ pub struct AttentionLayer {
     pub qk_norm: Option<(Norm, Norm)>,
     /// Index into [`Decoder::ropes`].
     pub rope: Option<usize>,
+}
+
+/// A feed-forward with its weights.
+#[derive(Debug)]
+pub enum FeedForwardLayer {
+    /// The same for every token.
+    Dense(Box<Mlp>),
+    /// Some of many, chosen for each token.
+    Routed(Box<RoutedLayer>),
+}
+
+/// Experts, what chooses among them, and what every token visits.
+#[derive(Debug)]
+pub struct RoutedLayer {
+    /// What it means.
+    pub spec: RoutedSpec,
+    /// To a score for each expert.
+    pub router: Linear,
+    /// Added to scores where experts are compared.
+    pub correction: Option<Vec<f32>>,
+    /// The experts.
+    pub experts: Vec<Mlp>,
+    /// What every token visits, and how much of it each takes.
+    pub shared: Option<(Mlp, Option<Linear>)>,
 }
 
 /// `down(activation(gate(x)) * up(x))`.

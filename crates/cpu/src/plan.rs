@@ -102,8 +102,12 @@ pub struct Workspace {
     pub qkv: usize,
     /// Mixed values of the widest layer.
     pub mixed: usize,
-    /// Gate and up of the widest layer.
+    /// Gate and up of the widest feed-forward, whoever visits it.
     pub gate_up: usize,
+    /// Experts of the layer that has most of them.
+    pub experts: usize,
+    /// Experts that a token visits, in the layer where it visits most.
+    pub visits: usize,
     /// A row of logits.
     pub vocab: usize,
 }
@@ -126,16 +130,38 @@ impl Workspace {
                 attention.heads * attention.head_dim
             }),
             gate_up: widest(|layer| {
-                let FeedForward::Dense(mlp) = &layer.feed_forward;
-                2 * mlp.intermediate_size
+                2 * match &layer.feed_forward {
+                    FeedForward::Dense(mlp) => mlp.intermediate_size,
+                    FeedForward::Routed(routed) => {
+                        let shared = routed.shared.map_or(0, |shared| shared.mlp.intermediate_size);
+                        routed.expert.intermediate_size.max(shared)
+                    }
+                }
+            }),
+            experts: widest(|layer| match &layer.feed_forward {
+                FeedForward::Dense(_) => 0,
+                FeedForward::Routed(routed) => routed.experts,
+            }),
+            visits: widest(|layer| match &layer.feed_forward {
+                FeedForward::Dense(_) => 0,
+                FeedForward::Routed(routed) => routed.per_token,
             }),
             vocab: semantic.vocab_size,
         }
     }
 
+    /// What routing needs of a row: a score for each expert, a place in the order, an expert and its weight for each visit; the
+    /// row as experts read it, what one gives, and the sum.
+    fn routing(&self) -> usize {
+        match self.experts {
+            0 => 0,
+            experts => experts + 3 * self.visits + 3 * self.hidden,
+        }
+    }
+
     /// Memory for all of it.
     pub fn bytes(&self) -> Bytes {
-        let row = 2 * self.hidden + self.qkv + self.mixed + self.gate_up;
+        let row = 2 * self.hidden + self.qkv + self.mixed + self.gate_up + self.routing();
         let elements = self.rows.saturating_mul(row).saturating_add(OUTPUT_ROWS * self.vocab);
         Bytes(elements.saturating_mul(size_of::<f32>()) as u64)
     }

@@ -16,7 +16,7 @@ use testkit::{
 
 /// Runs a check on every fixture, loaded anew.
 fn on_each(check: impl Fn(&mut Harness, &[TokenId]) -> Vec<String>) {
-    for fixture in FIXTURES {
+    for fixture in FIXTURES.iter().chain(&["glm4-moe", "qwen3-moe"]) {
         let found = check(&mut common::load(fixture), &prompt(fixture));
         assert!(found.is_empty(), "{fixture} {}", found.join("\n"));
     }

@@ -4,12 +4,15 @@ use std::{collections::HashMap, ops::Range};
 
 use models::{
     contract::DecoderExecutionContract,
-    semantic::{FeedForward, LayerSpec, Mixer, NormSpec},
+    semantic::{LayerSpec, Mixer, NormSpec},
     weights::{LayerWeight, WeightBinding, WeightRole},
 };
 use runtime::backend::LoadError;
 
-use crate::weights::{DecoderWeights, GATE_UP_GROUP, LayerWeights, Matrix, Vector};
+use crate::{
+    admission,
+    weights::{DecoderWeights, GATE_UP_GROUP, LayerWeights, Matrix, Vector},
+};
 
 /// What every part of the arena is aligned to, in bytes: bulk copies and tensor maps want 128, the driver gives 256.
 pub const ALIGNMENT: u64 = 256;
@@ -161,7 +164,7 @@ impl<'a> Builder<'a> {
     fn layer(&mut self, index: u32, layer: &LayerSpec) -> Result<LayerWeights, LoadError> {
         let role = |weight| WeightRole::Layer(index, weight);
         let Mixer::Attention(attention) = &layer.mixer;
-        let FeedForward::Dense(mlp) = &layer.feed_forward;
+        let mlp = admission::mlp(layer);
         let qkv = [LayerWeight::Query, LayerWeight::Key, LayerWeight::Value].map(role);
         let qkv_bias =
             [LayerWeight::QueryBias, LayerWeight::KeyBias, LayerWeight::ValueBias].map(role);

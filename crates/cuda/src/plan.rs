@@ -4,7 +4,7 @@
 use foundation::{Bytes, DType, model::ModelManifest};
 use models::{
     contract::DecoderExecutionContract,
-    semantic::{DecoderSemantic, FeedForward, KvGroup, LayerSpec, Mixer},
+    semantic::{DecoderSemantic, KvGroup, LayerSpec, Mixer},
 };
 use runtime::{
     backend::{LoadError, LoadOptions, MemoryPlan},
@@ -12,6 +12,7 @@ use runtime::{
 };
 
 use crate::{
+    admission,
     engine::{build::LIST_WORDS, pack::BLOCK_SIZE},
     layout::ArenaLayout,
     model::kv::KvFormat,
@@ -218,10 +219,7 @@ impl Workspace {
                 let Mixer::Attention(attention) = &layer.mixer;
                 attention.heads * attention.head_dim
             }),
-            intermediate: widest(|layer| {
-                let FeedForward::Dense(mlp) = &layer.feed_forward;
-                mlp.intermediate_size
-            }),
+            intermediate: widest(|layer| admission::mlp(layer).intermediate_size),
             vocab: semantic.vocab_size,
             positions: options
                 .max_sequence_tokens

@@ -10,7 +10,7 @@ use crate::{
     catalog::{TensorCatalog, TensorInfo},
     error::Findings,
     format,
-    semantic::DecoderSemantic,
+    semantic::{DecoderSemantic, FeedForward},
     synthetic,
     task::DecoderPlan,
     weights::{FileRegion, PlannedWeight, TensorOrigin, TensorStorage, WeightBinding, WeightRole},
@@ -80,13 +80,27 @@ impl DecoderExecutionContract {
         self.bindings.iter().map(WeightBinding::stored_bytes).sum()
     }
 
-    /// Bytes of weights that every step reads, however few its rows: all but an embedding table that is no head, too.
-    /// Of that one a step reads a row a token.
+    /// Bytes of weights that a step of one row reads: all but an embedding table that is no head, too, of which it reads a row;
+    /// of a layer's experts as many as a token visits.
     pub fn step_bytes(&self) -> Bytes {
-        let is_read = |binding: &&WeightBinding| {
-            binding.role != WeightRole::TokenEmbedding || self.semantic.head.tied
-        };
-        self.bindings.iter().filter(is_read).map(WeightBinding::stored_bytes).sum()
+        self.bindings.iter().map(|binding| self.read_bytes(binding)).sum()
+    }
+
+    /// What a step of one row reads of a weight, for an expert's the share that it has in the mean.
+    fn read_bytes(&self, binding: &WeightBinding) -> Bytes {
+        let all = binding.stored_bytes();
+        match binding.role {
+            WeightRole::TokenEmbedding if !self.semantic.head.tied => Bytes(0),
+            WeightRole::Expert(layer, ..) => {
+                match &self.semantic.layers[layer as usize].feed_forward {
+                    FeedForward::Routed(routed) => {
+                        Bytes(all.0 * routed.per_token as u64 / routed.experts as u64)
+                    }
+                    FeedForward::Dense(_) => all,
+                }
+            }
+            _ => all,
+        }
     }
 
     /// Elements of all weights.

@@ -11,14 +11,18 @@ mod decoder;
 mod feed_forward;
 mod gemma2;
 mod gemma3;
+mod glm4_moe;
 mod granite;
 mod llama;
 mod mistral;
+mod mixtral;
 mod olmo2;
 mod phi3;
 mod plan;
 mod qwen2;
 mod qwen3;
+mod qwen3_moe;
+mod routed;
 
 use serde_json::Value;
 
@@ -27,6 +31,7 @@ use crate::{
     config::{Config, Keys},
     error::{Error, Finding, Findings},
     semantic::DecoderSemantic,
+    task::OtherTensors,
     weights::PlannedWeight,
 };
 
@@ -35,13 +40,16 @@ pub const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
     gemma3::FAMILY,
     gemma3::MULTIMODAL,
+    glm4_moe::FAMILY,
     granite::FAMILY,
     llama::FAMILY,
     mistral::FAMILY,
+    mixtral::FAMILY,
     olmo2::FAMILY,
     phi3::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    qwen3_moe::FAMILY,
 ];
 
 /// A family of decoders.
@@ -133,6 +141,25 @@ impl Family {
     /// Which tensors hold the weights of `semantic`, under these names.
     pub fn plan(&self, semantic: &DecoderSemantic, names: &TensorNames) -> Vec<PlannedWeight> {
         plan::plan(semantic, names, &self.decoder.names)
+    }
+
+    /// Tensors that belong to other parts: what a text model is wrapped in, layers that guess further tokens.
+    pub fn other_tensors(
+        &self,
+        semantic: &DecoderSemantic,
+        names: &TensorNames,
+    ) -> Vec<OtherTensors> {
+        let around = self.wrapper.map_or(&[][..], |wrapper| wrapper.other_tensors);
+        let around = around.iter().map(|begin| OtherTensors {
+            begin: (*begin).to_owned(),
+            why: "the checkpoint serves text alone",
+        });
+        let layers = semantic.layers.len();
+        let drafts = (layers..layers + semantic.draft_layers).map(|layer| OtherTensors {
+            begin: format!("{}layers.{layer}.", names.body),
+            why: "layers that guess further tokens are not computed",
+        });
+        around.chain(drafts).collect()
     }
 
     fn read_wrapped(&self, wrapper: &Wrapper, keys: &mut Keys<'_>) -> Option<DecoderSemantic> {

@@ -32,6 +32,9 @@ pub struct DecoderSemantic {
     pub final_norm: NormSpec,
     /// Projection to the vocabulary.
     pub head: HeadSpec,
+    /// Layers that the checkpoint may hold behind the last, which guess further tokens (multi-token prediction). They are not
+    /// computed.
+    pub draft_layers: usize,
 }
 
 /// Token embedding: a row of the table, times a scale.
@@ -207,6 +210,76 @@ pub struct RopeFrequencies {
 pub enum FeedForward {
     /// `down(activation(gate(x)) * up(x))`.
     Dense(GatedMlpSpec),
+    /// A few of many gated feed-forwards, chosen for each token.
+    Routed(RoutedSpec),
+}
+
+/// A few of many gated feed-forwards ("experts"), chosen for each token by a router:
+///
+/// ```text
+/// chosen, weights = router(x)
+/// y = sum over chosen e of weights[e] * expert[e](x)  [+ gate * shared(x)]
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoutedSpec {
+    /// How many experts there are.
+    pub experts: usize,
+    /// How many of them a token visits, at least 1.
+    pub per_token: usize,
+    /// What each of them is.
+    pub expert: GatedMlpSpec,
+    /// How they are chosen.
+    pub router: RouterSpec,
+    /// What every token visits beside them.
+    pub shared: Option<SharedExpertSpec>,
+}
+
+/// How experts are chosen: by a score each, of which the highest win.
+///
+/// ```text
+/// scores  = softmax(W x)  or  sigmoid(W x)                   over all experts
+/// chosen  = the per_token highest of scores [+ correction], of equals the first
+/// weights = scale * scores[chosen]  [/ sum of scores[chosen]]
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouterSpec {
+    /// What becomes of the projection's outputs.
+    pub scores: RouterScores,
+    /// A learned number for each expert is added to its score where experts are compared, and nowhere else (DeepSeek V3).
+    pub correction: bool,
+    /// Experts are compared only within the best of so many groups.
+    pub groups: Option<ExpertGroups>,
+    /// The weights of the chosen sum to 1 before they are scaled.
+    pub normalise: bool,
+    /// Multiplies the weights.
+    pub scale: f32,
+}
+
+/// What becomes of a router's outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterScores {
+    /// Softmax over all experts.
+    Softmax,
+    /// Each by itself.
+    Sigmoid,
+}
+
+/// Groups of neighbouring experts, of which those with the highest sums of their two best are looked into (DeepSeek V3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpertGroups {
+    /// How many there are; divides the number of experts.
+    pub count: usize,
+    /// How many of them are looked into.
+    pub kept: usize,
+}
+
+/// What every token visits beside the experts that are chosen for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedExpertSpec {
+    /// What it is.
+    pub mlp: GatedMlpSpec,
+    /// Its output is multiplied by `sigmoid(w x)`, one number a token.
+    pub gated: bool,
 }
 
 /// A gated feed-forward: `down(activation(gate(x)) * up(x))`.
@@ -238,6 +311,16 @@ pub struct KvGroup {
     pub window: Option<usize>,
     /// Indices of the layers, ascending.
     pub layers: Vec<usize>,
+}
+
+impl FeedForward {
+    /// The gated feed-forward that every token takes, where there is nothing else.
+    pub fn dense(&self) -> Option<&GatedMlpSpec> {
+        match self {
+            FeedForward::Dense(mlp) => Some(mlp),
+            FeedForward::Routed(_) => None,
+        }
+    }
 }
 
 impl DecoderSemantic {

@@ -73,6 +73,9 @@ fn role_number(role: WeightRole) -> u64 {
         WeightRole::FinalNorm => 2,
         WeightRole::Head => 3,
         WeightRole::Layer(layer, weight) => ((u64::from(layer) + 1) << 16) | weight as u64,
+        WeightRole::Expert(layer, expert, weight) => {
+            (1 << 63) | (u64::from(layer) << 32) | (u64::from(expert) << 8) | weight as u64
+        }
     }
 }
 

@@ -43,8 +43,17 @@ pub struct DecoderPlan {
     pub weights: Vec<PlannedWeight>,
     /// Name of the head's tensor, also where the head is tied and needs none.
     pub head: &'static str,
-    /// Beginnings of the names of tensors that belong to other parts of the checkpoint.
-    pub other_tensors: &'static [&'static str],
+    /// Tensors that belong to other parts of the checkpoint.
+    pub other_tensors: Vec<OtherTensors>,
+}
+
+/// Tensors of a checkpoint that are not read, on purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherTensors {
+    /// How their names begin.
+    pub begin: String,
+    /// Why they are not read, for people.
+    pub why: &'static str,
 }
 
 /// Endings of architecture names that mean a score, and those that mean vectors.
@@ -118,9 +127,9 @@ impl DecoderPlan {
         DecoderPlan {
             family: family.name,
             weights: family.plan(&semantic, names),
+            other_tensors: family.other_tensors(&semantic, names),
             semantic,
             head: names.head,
-            other_tensors: family.wrapper.map_or(&[], |wrapper| wrapper.other_tensors),
         }
     }
 

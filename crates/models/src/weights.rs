@@ -15,6 +15,8 @@ pub enum WeightRole {
     Head,
     /// A weight of one layer.
     Layer(u32, LayerWeight),
+    /// A weight of one expert of a layer.
+    Expert(u32, u16, ExpertWeight),
 }
 
 impl WeightRole {
@@ -24,7 +26,7 @@ impl WeightRole {
             WeightRole::TokenEmbedding => "embedding".into(),
             WeightRole::FinalNorm => "last norm".into(),
             WeightRole::Head => "head".into(),
-            WeightRole::Layer(layer, _) => format!("layer {layer}"),
+            WeightRole::Layer(layer, _) | WeightRole::Expert(layer, ..) => format!("layer {layer}"),
         }
     }
 }
@@ -72,6 +74,29 @@ pub enum LayerWeight {
     Down,
     /// `[hidden]`.
     DownBias,
+    /// `[experts, hidden]`.
+    Router,
+    /// `[experts]`: added to scores where experts are compared.
+    RouterCorrection,
+    /// `[intermediate, hidden]`, of the shared expert.
+    SharedGate,
+    /// `[intermediate, hidden]`, of the shared expert.
+    SharedUp,
+    /// `[hidden, intermediate]`, of the shared expert.
+    SharedDown,
+    /// `[1, hidden]`: how much of the shared expert a token takes.
+    SharedExpertGate,
+}
+
+/// A weight of one expert. Projections are stored `[out, in]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExpertWeight {
+    /// `[intermediate, hidden]`.
+    Gate,
+    /// `[intermediate, hidden]`.
+    Up,
+    /// `[hidden, intermediate]`.
+    Down,
 }
 
 /// Along which axis a weight is cut when several devices share a layer.
@@ -87,6 +112,8 @@ pub enum ShardAxis {
     Row,
     /// Cut along the vocabulary (axis 0).
     Vocabulary,
+    /// Whole, on one device: experts are dealt out.
+    Expert,
 }
 
 /// One line of a family's weight plan: a logical weight and the tensor that holds it.

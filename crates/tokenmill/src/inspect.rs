@@ -8,7 +8,7 @@ use models::{
     catalog::TensorInfo,
     generation::GenerationDefaults,
     prompt::{ChatTemplate, PromptError, Tokenizer},
-    semantic::{Activation, FeedForward, LayerSpec, Mixer},
+    semantic::{Activation, FeedForward, GatedMlpSpec, LayerSpec, Mixer, RouterScores},
 };
 use runtime::backend::{Backend, LoadError, LoadOptions, MemoryPlan};
 use serde::Serialize;
@@ -314,19 +314,45 @@ fn layer_summaries(layers: &[LayerSpec]) -> Vec<LayerSummary> {
 
 fn describe(layer: &LayerSpec) -> String {
     let Mixer::Attention(attention) = &layer.mixer;
-    let FeedForward::Dense(mlp) = &layer.feed_forward;
     let reach = attention.window.map_or("all tokens".to_owned(), |w| format!("window of {w}"));
     let norm = attention.qk_norm.map_or("", |_| ", normed queries and keys");
     let cap = attention.softcap.map_or(String::new(), |cap| format!(", scores capped at {cap}"));
     let bias = if attention.qkv_bias { ", biases" } else { "" };
     format!(
-        "attention of {} heads on {} of {}, {reach}{norm}{cap}{bias}; dense {} ({})",
+        "attention of {} heads on {} of {}, {reach}{norm}{cap}{bias}; {}",
         attention.heads,
         attention.kv_heads,
         attention.head_dim,
-        mlp.intermediate_size,
-        activation_name(mlp.activation),
+        describe_feed_forward(&layer.feed_forward),
     )
+}
+
+fn describe_feed_forward(feed_forward: &FeedForward) -> String {
+    let routed = match feed_forward {
+        FeedForward::Dense(mlp) => return format!("dense {}", describe_mlp(mlp)),
+        FeedForward::Routed(routed) => routed,
+    };
+    let scores = match routed.router.scores {
+        RouterScores::Softmax => "softmax",
+        RouterScores::Sigmoid => "sigmoid",
+    };
+    let groups = routed
+        .router
+        .groups
+        .map_or(String::new(), |groups| format!(", of {} of {} groups", groups.kept, groups.count));
+    let shared = routed
+        .shared
+        .map_or(String::new(), |shared| format!(", and {} for all", describe_mlp(&shared.mlp)));
+    format!(
+        "{} of {} experts of {} by {scores}{groups}{shared}",
+        routed.per_token,
+        routed.experts,
+        describe_mlp(&routed.expert),
+    )
+}
+
+fn describe_mlp(mlp: &GatedMlpSpec) -> String {
+    format!("{} ({})", mlp.intermediate_size, activation_name(mlp.activation))
 }
 
 fn activation_name(activation: Activation) -> &'static str {

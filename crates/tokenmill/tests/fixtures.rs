@@ -418,6 +418,20 @@ fn inspection_tells_what_a_fixture_is() {
 }
 
 #[test]
+fn inspection_tells_how_experts_are_chosen() {
+    let meanings = |name: &str| -> Vec<String> {
+        let directory = fixture_directory(name);
+        let options = ModelOptions::default();
+        let report = library().inspect(directory.to_str().unwrap(), &options).unwrap();
+        report.model.unwrap().layers.into_iter().map(|layer| layer.meaning).collect()
+    };
+    let routed = "; 2 of 8 experts of 64 (silu) by sigmoid, and 64 (silu) for all";
+    let seen = meanings("glm4-moe");
+    assert!(seen[0].ends_with("; dense 256 (silu)") && seen[1].ends_with(routed), "{seen:?}");
+    assert!(meanings("mixtral")[0].ends_with("; 2 of 4 experts of 128 (silu) by softmax"));
+}
+
+#[test]
 fn made_up_weights_need_a_configuration_alone() {
     let directory = tempfile::tempdir().unwrap();
     let config = fixture_directory("llama").join("config.json");

@@ -11,4 +11,5 @@ pub mod projection;
 pub mod residual;
 pub mod rms_norm;
 pub mod rope;
+pub mod routing;
 pub mod softcap;

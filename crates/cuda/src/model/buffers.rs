@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use half::bf16;
-use models::semantic::{FeedForward, Mixer};
+use models::semantic::Mixer;
 
 use super::{decoder::Layer, small::MOST_PARTIALS};
 use crate::{
@@ -44,11 +44,10 @@ impl Widths {
         let mut widths = Widths { hidden, qkv: 0, mixed: 0, intermediate: 0, vocab };
         for layer in layers {
             let Mixer::Attention(attention) = &layer.spec.mixer;
-            let FeedForward::Dense(mlp) = &layer.spec.feed_forward;
             let mixed = attention.heads * attention.head_dim;
             widths.mixed = widths.mixed.max(mixed);
             widths.qkv = widths.qkv.max(mixed + 2 * attention.kv_heads * attention.head_dim);
-            widths.intermediate = widths.intermediate.max(mlp.intermediate_size);
+            widths.intermediate = widths.intermediate.max(layer.mlp().intermediate_size);
         }
         widths
     }

@@ -2,12 +2,13 @@
 
 use half::bf16;
 use models::semantic::{
-    AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer, NormSpec,
-    QkNormExtent, RopeSpec,
+    AttentionSpec, DecoderSemantic, GatedMlpSpec, LayerSpec, Mixer, NormSpec, QkNormExtent,
+    RopeSpec,
 };
 
 use super::{buffers::LOGITS_ALIGNMENT, kv::KvFormat, rope::DeviceRope};
 use crate::{
+    admission,
     driver::{DriverError, Stream, View},
     ops::{
         attention_decode, attention_prefill,
@@ -69,8 +70,7 @@ impl Layer {
 
     /// Its feed-forward.
     pub fn mlp(&self) -> &GatedMlpSpec {
-        let FeedForward::Dense(mlp) = &self.spec.feed_forward;
-        mlp
+        admission::mlp(&self.spec)
     }
 }
 

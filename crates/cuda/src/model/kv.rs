@@ -205,6 +205,7 @@ pub(crate) mod tests {
             residual_scale: 1.0,
         };
         DecoderSemantic {
+            draft_layers: 0,
             hidden_size: 32,
             vocab_size: 10,
             max_positions: 64,

@@ -12,6 +12,9 @@ mod cap {
     pub const HEAD_DIM: usize = 1 << 12;
     pub const VOCABULARY: usize = 1 << 24;
     pub const POSITIONS: usize = 1 << 30;
+    /// Of one layer, and of all layers together.
+    pub const EXPERTS: usize = 1 << 12;
+    pub const EXPERTS_IN_ALL: usize = 1 << 17;
     /// Of all weights together, and of the keys and values of one longest sequence: each number above may be in range and
     /// their product not. Whoever multiplies sizes further relies on these.
     pub const PARAMETERS: u128 = 1 << 44;
@@ -164,6 +167,65 @@ impl Geometry {
             );
             keys.error("max_position_embeddings", message);
         }
+    }
+
+    /// The number of experts of a layer under `key`, of so many layers.
+    pub fn experts(&self, keys: &mut Keys<'_>, key: &str, default: usize) -> usize {
+        let experts = keys.size(key, default, cap::EXPERTS);
+        if experts * self.layers > cap::EXPERTS_IN_ALL {
+            let message = format!(
+                "is {experts}; with num_hidden_layers {} that is {}, at most {} are read",
+                self.layers,
+                experts * self.layers,
+                cap::EXPERTS_IN_ALL
+            );
+            keys.error(key, message);
+        }
+        experts
+    }
+
+    /// The width of an expert under `key`, of so many a layer.
+    pub fn expert_width(
+        &self,
+        keys: &mut Keys<'_>,
+        key: &str,
+        default: usize,
+        experts: usize,
+    ) -> usize {
+        let width = keys.size(key, default, cap::INTERMEDIATE);
+        let [layers, hidden, all, each] = [self.layers, self.hidden_size, experts, width].map(wide);
+        let parameters = layers * all * 3 * hidden * each;
+        if parameters > cap::PARAMETERS {
+            let message = format!(
+                "is {width}; with {experts} experts, num_hidden_layers {} and hidden_size {} that is {parameters} \
+                 parameters, at most {} are read",
+                self.layers,
+                self.hidden_size,
+                cap::PARAMETERS
+            );
+            keys.error(key, message);
+        }
+        width
+    }
+
+    /// The width of `key` experts of width `width` side by side.
+    pub fn shared_width(
+        &self,
+        keys: &mut Keys<'_>,
+        key: &str,
+        default: usize,
+        width: usize,
+    ) -> usize {
+        let count = keys.size(key, default, cap::EXPERTS);
+        if count * width > cap::INTERMEDIATE {
+            let message = format!(
+                "is {count}; {count} experts of width {width} are {} wide, at most {} is read",
+                count * width,
+                cap::INTERMEDIATE
+            );
+            keys.error(key, message);
+        }
+        count * width
     }
 
     /// Embedding rows as they are.

@@ -19,9 +19,9 @@ pub struct RopeRules {
     pub theta_key: &'static str,
     /// Theta if no key gives it.
     pub theta: f64,
-    /// The family rotates only a part of each head if `partial_rotary_factor` says so. Elsewhere the oracle does not
-    /// apply the factor, so that a value other than 1 has no defined meaning.
-    pub partial: bool,
+    /// The family rotates only a part of each head if `partial_rotary_factor` says so; this is what its absence means.
+    /// Elsewhere the oracle does not apply the factor, so that a value other than 1 has no defined meaning.
+    pub partial: Option<f64>,
     /// Default of the root's `original_max_position_embeddings`, for the family that has one.
     pub original_max: Option<usize>,
     /// Names of `longrope` besides its own.
@@ -34,7 +34,7 @@ impl RopeRules {
         RopeRules {
             theta_key: "rope_theta",
             theta,
-            partial: false,
+            partial: None,
             original_max: None,
             longrope_aliases: &[],
         }
@@ -93,7 +93,7 @@ fn spec<'a>(
     rules: &RopeRules,
 ) -> RopeSpec {
     let theta_root = theta(keys, rules.theta_key, rules.theta);
-    let partial_root = keys.positive("partial_rotary_factor", 1.0);
+    let partial_root = keys.positive("partial_rotary_factor", rules.partial.unwrap_or(1.0));
     let root_max = keys.nullable_size("original_max_position_embeddings", None, 1 << 30);
     let Some(mut parameters) = parameters else {
         let rotary_dim = rotary_dim(keys, geometry, rules, partial_root);
@@ -125,7 +125,7 @@ fn rotary_dim(keys: &mut Keys<'_>, geometry: &Geometry, rules: &RopeRules, parti
     if partial == 1.0 {
         return head_dim;
     }
-    if !rules.partial {
+    if rules.partial.is_none() {
         let message = format!("is {partial}, but this family rotates whole heads");
         keys.error("partial_rotary_factor", message);
         return head_dim;
@@ -133,7 +133,8 @@ fn rotary_dim(keys: &mut Keys<'_>, geometry: &Geometry, rules: &RopeRules, parti
     // Truncated, as the oracle's int() does.
     let rotary_dim = (head_dim as f64 * partial) as usize;
     if rotary_dim == 0 || rotary_dim > head_dim || !rotary_dim.is_multiple_of(2) {
-        let message = format!("is {partial}, which rotates {rotary_dim} of {head_dim} elements");
+        let message =
+            format!("is {partial}, which rotates {rotary_dim} elements of head_dim, {head_dim}");
         keys.error("partial_rotary_factor", message);
         return head_dim;
     }

@@ -6,7 +6,7 @@ use crate::{
     catalog::{TensorCatalog, TensorInfo},
     error::{Finding, Findings},
     format::{self, FORMATS},
-    task::DecoderPlan,
+    task::{DecoderPlan, OtherTensors},
 };
 
 /// A checkpoint of another model differs in every tensor; this many of each kind are told one by one.
@@ -34,15 +34,16 @@ pub(super) fn tensors(plan: &DecoderPlan, catalog: &TensorCatalog) -> Findings {
         }
     }
     let mut unexpected = Vec::new();
-    let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut notes = Vec::new();
     for tensor in catalog.iter().filter(|tensor| !wanted.contains_key(tensor.name.as_str())) {
         let name = tensor.name.as_str();
         if INERT.iter().any(|end| name.ends_with(end)) {
             continue;
         }
-        if let Some(part) = plan.other_tensors.iter().find(|part| name.starts_with(**part)) {
-            *others.entry(part).or_default() += 1;
+        let other = plan.other_tensors.iter().find(|other| name.starts_with(&other.begin));
+        if let Some(OtherTensors { begin, why }) = other {
+            *others.entry((begin, why)).or_default() += 1;
         } else if name == plan.head && plan.semantic.head.tied {
             let message = "is there although the head is tied; the embedding is used";
             notes.push(Finding::note(name, message));
@@ -55,9 +56,8 @@ pub(super) fn tensors(plan: &DecoderPlan, catalog: &TensorCatalog) -> Findings {
         findings.extend(told(kind, list));
     }
     findings.extend(notes);
-    findings.extend(others.into_iter().map(|(part, count)| {
-        Finding::warning(format!("{part}*"), format!("{count} tensors are not read"))
-            .hint("the checkpoint serves text alone")
+    findings.extend(others.into_iter().map(|((begin, why), count)| {
+        Finding::warning(format!("{begin}*"), format!("{count} tensors are not read")).hint(why)
     }));
     findings
 }

@@ -32,6 +32,8 @@ pub(super) enum Bias {
     ByKey,
     /// Queries, keys and values, whatever the configuration says.
     QueryKeyValue,
+    /// Queries, keys and values, if `attention_bias` says so.
+    QueryKeyValueByKey,
 }
 
 impl AttentionRules {
@@ -61,6 +63,7 @@ impl AttentionRules {
         let (qkv_bias, output_bias) = match self.bias {
             Bias::Never => (false, false),
             Bias::QueryKeyValue => (true, false),
+            Bias::QueryKeyValueByKey => (keys.flag("attention_bias", false), false),
             Bias::ByKey => {
                 let bias = keys.flag("attention_bias", false);
                 (bias, bias)

@@ -1,8 +1,13 @@
 //! The common decoder: what Llama and its descendants share, and the places where a family differs, as plain data.
 
-use super::{attention::AttentionRules, feed_forward::GatedMlpRules, plan::LayerNames};
+use super::{
+    attention::AttentionRules, feed_forward::GatedMlpRules, plan::LayerNames, routed::RoutedRules,
+};
 use crate::{
-    config::{Geometry, Keys, geometry::Defaults},
+    config::{
+        Geometry, Keys,
+        geometry::{Defaults, MAX_LAYERS},
+    },
     semantic::{DecoderSemantic, FeedForward, LayerSpec, Mixer, NormSpec},
 };
 
@@ -19,6 +24,8 @@ pub(super) struct Decoder {
     pub(super) mixers: Mixers,
     /// What each token does alone, in each layer.
     pub(super) feed_forwards: FeedForwards,
+    /// The key that counts layers behind the last, which guess further tokens, and what its absence means.
+    pub(super) draft_layers: Option<(&'static str, usize)>,
     /// What is left to say: scales, caps, keys that only this family has.
     pub(super) quirks: fn(&mut Keys<'_>, &mut DecoderSemantic),
 }
@@ -30,11 +37,13 @@ pub(super) enum Mixers {
     Attention(AttentionRules),
 }
 
-/// The feed-forwards of all layers. Routed ones are a variant of their own.
+/// The feed-forwards of all layers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FeedForwards {
     /// One gated feed-forward everywhere.
     Dense(GatedMlpRules),
+    /// Experts, in some layers or all.
+    Routed(RoutedRules),
 }
 
 impl Decoder {
@@ -45,6 +54,7 @@ impl Decoder {
         norm_offset: 0.0,
         mixers: Mixers::Attention(AttentionRules::LLAMA),
         feed_forwards: FeedForwards::Dense(GatedMlpRules::SILU),
+        draft_layers: None,
         quirks: |_, _| {},
     };
 
@@ -63,6 +73,9 @@ impl Decoder {
             layers: layers.map(|(mixer, ff)| self.layer(norm, mixer, ff)).collect(),
             final_norm: norm,
             head: geometry.head(),
+            draft_layers: self
+                .draft_layers
+                .map_or(0, |(key, default)| keys.count(key, default, MAX_LAYERS)),
         };
         (self.quirks)(keys, &mut semantic);
         semantic
@@ -99,6 +112,7 @@ impl FeedForwards {
             FeedForwards::Dense(rules) => {
                 vec![FeedForward::Dense(rules.read(keys, geometry)); geometry.layers]
             }
+            FeedForwards::Routed(rules) => rules.read(keys, geometry),
         }
     }
 }

@@ -28,6 +28,7 @@ pub(super) const FAMILY: Family = Family {
             ..GatedMlpRules::SILU
         }),
         quirks: |keys, semantic| quirks(keys, semantic, Some(50.0), Some(30.0)),
+        ..Decoder::LLAMA
     },
     ..Family::PLAIN
 };

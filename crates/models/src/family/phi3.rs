@@ -39,7 +39,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const ROPE: RopeRules = RopeRules {
-    partial: true,
+    partial: Some(1.0),
     original_max: Some(4096),
     // "su" is what the first checkpoints called it; their "yarn" was never YaRN.
     longrope_aliases: &["su", "yarn"],

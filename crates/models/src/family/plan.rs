@@ -4,8 +4,11 @@ use std::ops::Range;
 
 use super::TensorNames;
 use crate::{
-    semantic::{AttentionSpec, DecoderSemantic, FeedForward, LayerSpec, Mixer, QkNormExtent},
-    weights::{LayerWeight, PlannedWeight, ShardAxis, TensorSource, WeightRole},
+    semantic::{
+        AttentionSpec, DecoderSemantic, FeedForward, LayerSpec, Mixer, QkNormExtent, RoutedSpec,
+        SharedExpertSpec,
+    },
+    weights::{ExpertWeight, LayerWeight, PlannedWeight, ShardAxis, TensorSource, WeightRole},
 };
 
 /// How a family names the tensors of a layer. Which projections a layer has follows from its meaning.
@@ -17,6 +20,34 @@ pub(super) struct LayerNames {
     pub fused_qkv: bool,
     /// Gate and up lie in one tensor, `gate_up_proj`.
     pub fused_gate_up: bool,
+    /// Where experts lie, in layers that have some.
+    pub routed: RoutedNames,
+}
+
+/// How a family names the tensors of a routed feed-forward.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoutedNames {
+    /// Router, `experts.0`, ... lie below it.
+    pub block: &'static str,
+    /// Router.
+    pub router: &'static str,
+    /// What is added to its scores.
+    pub correction: &'static str,
+    /// Gate, up and down of an expert.
+    pub experts: [&'static str; 3],
+    /// The shared expert, whose tensors are named as those of a dense feed-forward.
+    pub shared: &'static str,
+}
+
+impl RoutedNames {
+    /// What most families say.
+    pub const MLP: RoutedNames = RoutedNames {
+        block: "mlp",
+        router: "gate",
+        correction: "gate.e_score_correction_bias",
+        experts: ["gate_proj", "up_proj", "down_proj"],
+        shared: "shared_experts",
+    };
 }
 
 impl LayerNames {
@@ -25,6 +56,7 @@ impl LayerNames {
         norms: [Some("input_layernorm"), None, Some("post_attention_layernorm"), None],
         fused_qkv: false,
         fused_gate_up: false,
+        routed: RoutedNames::MLP,
     };
 
     /// Norms on both sides of both branches (Gemma): here `post_attention_layernorm` is what it says.
@@ -110,8 +142,10 @@ impl LayerPlan<'_> {
         }
         let Mixer::Attention(attention) = &layer.mixer;
         self.attention(attention);
-        let FeedForward::Dense(mlp) = &layer.feed_forward;
-        self.mlp(mlp.intermediate_size, mlp.bias);
+        match &layer.feed_forward {
+            FeedForward::Dense(mlp) => self.mlp(mlp.intermediate_size, mlp.bias),
+            FeedForward::Routed(routed) => self.routed(routed),
+        }
     }
 
     fn attention(&mut self, attention: &AttentionSpec) {
@@ -158,6 +192,54 @@ impl LayerPlan<'_> {
         self.push(LayerWeight::Down, down, ShardAxis::Row, "mlp.down_proj", None);
         if bias {
             self.bias(LayerWeight::DownBias, self.hidden, ShardAxis::Replicated, "mlp.down_proj");
+        }
+    }
+
+    fn routed(&mut self, routed: &RoutedSpec) {
+        let RoutedNames { block, router, correction, experts: names, shared } = self.names.routed;
+        let (hidden, experts) = (self.hidden, routed.experts);
+        let whole = ShardAxis::Replicated;
+        let router = format!("{block}.{router}");
+        self.push(LayerWeight::Router, vec![experts, hidden], whole, &router, None);
+        if routed.router.correction {
+            let name = format!("{block}.{correction}");
+            self.push_named(LayerWeight::RouterCorrection, vec![experts], whole, name, None);
+        }
+        let width = routed.expert.intermediate_size;
+        assert!(!routed.expert.bias, "no family has a bias on experts of their own tensors");
+        let weights = [
+            (ExpertWeight::Gate, [width, hidden]),
+            (ExpertWeight::Up, [width, hidden]),
+            (ExpertWeight::Down, [hidden, width]),
+        ];
+        for expert in 0..experts {
+            for ((weight, shape), name) in weights.into_iter().zip(names) {
+                let tensor = format!("{}{block}.experts.{expert}.{name}.weight", self.prefix);
+                self.weights.push(PlannedWeight {
+                    role: WeightRole::Expert(self.index, expert as u16, weight),
+                    shape: shape.to_vec(),
+                    shard: ShardAxis::Expert,
+                    source: TensorSource { tensor, rows: None },
+                });
+            }
+        }
+        if let Some(spec) = &routed.shared {
+            self.shared_expert(&format!("{block}.{shared}"), spec);
+        }
+    }
+
+    fn shared_expert(&mut self, block: &str, shared: &SharedExpertSpec) {
+        let (hidden, width) = (self.hidden, shared.mlp.intermediate_size);
+        let column = ShardAxis::Column;
+        let name = |projection| format!("{block}.{projection}");
+        self.push(LayerWeight::SharedGate, vec![width, hidden], column, &name("gate_proj"), None);
+        self.push(LayerWeight::SharedUp, vec![width, hidden], column, &name("up_proj"), None);
+        let (row, down) = (ShardAxis::Row, name("down_proj"));
+        self.push(LayerWeight::SharedDown, vec![hidden, width], row, &down, None);
+        if shared.gated {
+            // Its name follows the block's: `shared_expert_gate`.
+            let (whole, gate) = (ShardAxis::Replicated, format!("{block}_gate"));
+            self.push(LayerWeight::SharedExpertGate, vec![1, hidden], whole, &gate, None);
         }
     }
 

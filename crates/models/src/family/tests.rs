@@ -1,5 +1,7 @@
 //! Each family's configuration, field by field, and every spelling and trap that is known of it.
 
+mod routed;
+
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -113,6 +115,7 @@ fn plain_decoder(eps: f32, layers: Vec<LayerSpec>) -> DecoderSemantic {
         layers,
         final_norm: norm(eps),
         head: crate::semantic::HeadSpec { tied: false, logit_scale: 1.0, softcap: None },
+        draft_layers: 0,
     }
 }
 
@@ -148,8 +151,7 @@ fn llama_biases_are_on_all_projections() {
     let changed = with("llama", json!({"attention_bias": true, "mlp_bias": true}));
     let semantic = semantic(changed);
     assert!(attention(&semantic, 0).qkv_bias && attention(&semantic, 0).output_bias);
-    let FeedForward::Dense(mlp) = &semantic.layers[0].feed_forward;
-    assert!(mlp.bias);
+    assert!(semantic.layers[0].feed_forward.dense().unwrap().bias);
     let family = FAMILIES.iter().find(|family| family.name == "llama").unwrap();
     let biases: Vec<String> = family
         .plan(&semantic, &family.names[0])

@@ -46,8 +46,7 @@ fn assert_sound(family: &'static Family, semantic: DecoderSemantic) {
         positive(layer.residual_scale);
         let Mixer::Attention(attention) = &layer.mixer;
         assert_attention_is_sound(attention, &semantic);
-        let FeedForward::Dense(mlp) = &layer.feed_forward;
-        assert!(mlp.intermediate_size > 0);
+        assert_feed_forward_is_sound(&layer.feed_forward);
     }
     let grouped: usize = semantic.kv_groups().iter().map(|group| group.layers.len()).sum();
     assert_eq!(grouped, semantic.layers.len());
@@ -56,6 +55,22 @@ fn assert_sound(family: &'static Family, semantic: DecoderSemantic) {
     assert_eq!(contract.by_role().len(), contract.bindings.len(), "each role is there once");
     assert!(contract.parameters() <= 1 << 45, "{}", contract.parameters());
     assert_eq!(contract.weight_bytes().0, contract.parameters() * 4);
+}
+
+fn assert_feed_forward_is_sound(feed_forward: &FeedForward) {
+    let routed = match feed_forward {
+        FeedForward::Dense(mlp) => return assert!(mlp.intermediate_size > 0),
+        FeedForward::Routed(routed) => routed,
+    };
+    assert!(routed.expert.intermediate_size > 0);
+    assert!((1..=routed.experts).contains(&routed.per_token));
+    assert!(u16::try_from(routed.experts - 1).is_ok());
+    assert!(routed.router.scale.is_finite() && routed.router.scale > 0.0);
+    if let Some(groups) = routed.router.groups {
+        assert!(routed.experts.is_multiple_of(groups.count) && groups.kept < groups.count);
+        assert!(groups.kept * (routed.experts / groups.count) >= routed.per_token);
+    }
+    assert!(routed.shared.is_none_or(|shared| shared.mlp.intermediate_size > 0));
 }
 
 fn assert_attention_is_sound(attention: &AttentionSpec, semantic: &DecoderSemantic) {

@@ -21,11 +21,14 @@ fn fixture(name: &str) -> PathBuf {
 const FIXTURES: &[&str] = &[
     "gemma2",
     "gemma3",
+    "glm4-moe",
     "granite",
     "llama",
     "mistral",
+    "mixtral",
     "olmo2",
     "phi3-longrope",
     "qwen2",
     "qwen3",
+    "qwen3-moe",
 ];
