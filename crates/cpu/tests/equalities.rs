@@ -8,7 +8,9 @@ use foundation::{BlockId, TokenId};
 use runtime::{backend::LoadOptions, engine::EngineOptions};
 use testkit::{
     Served,
-    equality::{FIXTURES, batched_is_alone, chunked_is_whole, copy_is_original, in_chunks, prompt},
+    equality::{
+        FIXTURES, ROUTED, batched_is_alone, chunked_is_whole, copy_is_original, in_chunks, prompt,
+    },
     golden::{Golden, logits_distance},
     harness::Harness,
     served::{bitwise, differences, guessable, mixed, prefix_hits, speculated, steady},
@@ -16,7 +18,7 @@ use testkit::{
 
 /// Runs a check on every fixture, loaded anew.
 fn on_each(check: impl Fn(&mut Harness, &[TokenId]) -> Vec<String>) {
-    for fixture in FIXTURES.iter().chain(&["glm4-moe", "qwen3-moe"]) {
+    for fixture in FIXTURES.iter().chain(&ROUTED) {
         let found = check(&mut common::load(fixture), &prompt(fixture));
         assert!(found.is_empty(), "{fixture} {}", found.join("\n"));
     }

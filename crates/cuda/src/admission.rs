@@ -3,13 +3,18 @@
 use models::{
     contract::DecoderExecutionContract,
     format::dense,
-    semantic::{AttentionSpec, DecoderSemantic, FeedForward, GatedMlpSpec, LayerSpec, Mixer},
+    semantic::{AttentionSpec, DecoderSemantic, FeedForward, LayerSpec, Mixer, RoutedSpec},
     weights::{TensorStorage, WeightBinding},
 };
 use runtime::backend::MissingCapability;
 
 use crate::{
-    ops::{rows::LONGEST_ROW, sample::MOST_TOKENS},
+    layout::ALIGNMENT,
+    ops::{
+        routing::{MOST_EXPERTS, MOST_GROUPS, MOST_VISITS},
+        rows::LONGEST_ROW,
+        sample::MOST_TOKENS,
+    },
     weights::GATE_UP_GROUP,
 };
 
@@ -18,16 +23,15 @@ pub const MAX_HEAD_DIM: usize = 256;
 /// Elements that a kernel reads at once: 16 bytes of bf16.
 const VECTOR: usize = 8;
 
-/// The feed-forward of a layer of a decoder that was let in.
-pub fn mlp(layer: &LayerSpec) -> &GatedMlpSpec {
-    layer.feed_forward.dense().expect("admission lets no other feed-forward in")
-}
-
 /// Everything the backend lacks; empty if it can run the decoder.
 pub fn missing_capabilities(contract: &DecoderExecutionContract) -> Vec<MissingCapability> {
     let semantic = &contract.semantic;
     let layers = semantic.layers.iter().enumerate().flat_map(|(index, layer)| {
-        missing_attention(index, layer).into_iter().chain(missing_feed_forward(index, layer))
+        missing_attention(index, layer).into_iter().chain(missing_feed_forward(
+            index,
+            layer,
+            semantic.hidden_size,
+        ))
     });
     let mut missing: Vec<MissingCapability> = Vec::new();
     for lack in contract
@@ -107,32 +111,63 @@ fn missing_attention(index: usize, layer: &LayerSpec) -> Vec<MissingCapability> 
     requirements.into_iter().map(missing).collect()
 }
 
-fn missing_feed_forward(index: usize, layer: &LayerSpec) -> Option<MissingCapability> {
-    let mlp = match &layer.feed_forward {
-        FeedForward::Dense(mlp) => mlp,
-        FeedForward::Routed(routed) => {
-            return Some(MissingCapability {
-                operation: format!("routed feed-forward of layer {index}"),
-                storage: "bf16".to_owned(),
-                geometry: format!("{} of {} experts", routed.per_token, routed.experts),
-                requirement: "a feed-forward that is the same for every token".to_owned(),
-            });
+fn missing_feed_forward(index: usize, layer: &LayerSpec, hidden: usize) -> Vec<MissingCapability> {
+    let routed = match &layer.feed_forward {
+        FeedForward::Dense(mlp) => {
+            let width = mlp.intermediate_size;
+            return missing_mlp(format!("feed-forward of layer {index}"), width);
         }
+        FeedForward::Routed(routed) => routed,
     };
-    let width = mlp.intermediate_size;
-    (width == 0 || !width.is_multiple_of(GATE_UP_GROUP)).then(|| MissingCapability {
-        operation: format!("feed-forward of layer {index}"),
+    let RoutedSpec { experts, per_token, expert, router, shared } = *routed;
+    let mut requirements = Vec::new();
+    if experts > MOST_EXPERTS || per_token > MOST_VISITS {
+        let most = format!("up to {MOST_EXPERTS} experts, of which a token visits {MOST_VISITS}");
+        requirements.push(most);
+    }
+    if router.groups.is_some_and(|groups| groups.count > MOST_GROUPS) {
+        requirements.push(format!("up to {MOST_GROUPS} groups of experts"));
+    }
+    // Experts lie one behind the other, where each begins at a multiple of what the arena is aligned to.
+    if !(hidden * expert.intermediate_size * 2).is_multiple_of(ALIGNMENT as usize) {
+        requirements.push(format!("matrices of a multiple of {} elements", ALIGNMENT / 2));
+    }
+    if expert.bias || shared.is_some_and(|shared| shared.mlp.bias) {
+        requirements.push("experts without biases".to_owned());
+    }
+    if shared.is_some_and(|shared| shared.gated) {
+        requirements.push("a shared expert that every token takes whole".to_owned());
+    }
+    let operation = format!("routed feed-forward of layer {index}");
+    let missing = |requirement| MissingCapability {
+        operation: operation.clone(),
+        storage: "bf16".to_owned(),
+        geometry: format!("{per_token} of {experts} experts"),
+        requirement,
+    };
+    let widths = shared.map(|shared| shared.mlp.intermediate_size).into_iter();
+    let widths = widths.chain([expert.intermediate_size]);
+    let widths = widths.flat_map(|width| missing_mlp(operation.clone(), width));
+    requirements.into_iter().map(missing).chain(widths).collect()
+}
+
+/// What is lacking for a gated feed-forward that is so wide.
+fn missing_mlp(operation: String, width: usize) -> Vec<MissingCapability> {
+    let fits = width > 0 && width.is_multiple_of(GATE_UP_GROUP);
+    let missing = (!fits).then(|| MissingCapability {
+        operation,
         storage: "bf16".to_owned(),
         geometry: format!("intermediate {width}"),
         requirement: format!("a width that is a multiple of {GATE_UP_GROUP}"),
-    })
+    });
+    missing.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use foundation::model::ModelManifest;
     use models::Checkpoint;
-    use testkit::golden::{WITHOUT_KERNELS, fixture_directory};
+    use testkit::golden::fixture_directory;
 
     use super::*;
 
@@ -142,18 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn every_fixture_with_kernels_is_admitted() {
+    fn every_fixture_is_admitted() {
         let fixtures = fixture_directory("llama").parent().unwrap().to_owned();
         let mut seen = 0;
         for entry in std::fs::read_dir(fixtures).unwrap() {
             let path = entry.unwrap().path();
             if path.join("config.json").is_file() {
                 let name = path.file_name().unwrap().to_str().unwrap();
-                let missing = missing_capabilities(&contract(name));
-                match WITHOUT_KERNELS.contains(&name) {
-                    true => assert!(!missing.is_empty(), "{name} has kernels now"),
-                    false => assert_eq!(missing, [], "{name}"),
-                }
+                assert_eq!(missing_capabilities(&contract(name)), [], "{name}");
                 seen += 1;
             }
         }

@@ -4,14 +4,14 @@ use std::{collections::HashMap, ops::Range};
 
 use models::{
     contract::DecoderExecutionContract,
-    semantic::{LayerSpec, Mixer, NormSpec},
-    weights::{LayerWeight, WeightBinding, WeightRole},
+    semantic::{FeedForward, LayerSpec, Mixer, NormSpec},
+    weights::{ExpertWeight, LayerWeight, WeightBinding, WeightRole},
 };
 use runtime::backend::LoadError;
 
-use crate::{
-    admission,
-    weights::{DecoderWeights, GATE_UP_GROUP, LayerWeights, Matrix, Vector},
+use crate::weights::{
+    DecoderWeights, DenseWeights, FeedForwardWeights, GATE_UP_GROUP, LayerWeights, Matrix,
+    RoutedWeights, Vector,
 };
 
 /// What every part of the arena is aligned to, in bytes: bulk copies and tensor maps want 128, the driver gives 256.
@@ -164,14 +164,11 @@ impl<'a> Builder<'a> {
     fn layer(&mut self, index: u32, layer: &LayerSpec) -> Result<LayerWeights, LoadError> {
         let role = |weight| WeightRole::Layer(index, weight);
         let Mixer::Attention(attention) = &layer.mixer;
-        let mlp = admission::mlp(layer);
         let qkv = [LayerWeight::Query, LayerWeight::Key, LayerWeight::Value].map(role);
         let qkv_bias =
             [LayerWeight::QueryBias, LayerWeight::KeyBias, LayerWeight::ValueBias].map(role);
-        let gate_up = [LayerWeight::Gate, LayerWeight::Up].map(role);
-        let gate_up_bias = [LayerWeight::GateBias, LayerWeight::UpBias].map(role);
         let qk = attention.qk_norm.map(|qk| qk.norm);
-        let (stacked, interleaved) = (Fusion::Stacked, Fusion::Interleaved);
+        let stacked = Fusion::Stacked;
         let output_bias = [role(LayerWeight::AttentionOutputBias)];
         Ok(LayerWeights {
             mixer_pre_norm: self
@@ -186,13 +183,77 @@ impl<'a> Builder<'a> {
                 .maybe_norm(role(LayerWeight::MixerPostNorm), &layer.mixer_post_norm)?,
             ff_pre_norm: self
                 .maybe_norm(role(LayerWeight::FeedForwardPreNorm), &layer.ff_pre_norm)?,
-            gate_up: self.fused(&gate_up, interleaved)?,
-            gate_up_bias: self.maybe_bias(mlp.bias, &gate_up_bias, interleaved)?,
-            down: self.matrix(role(LayerWeight::Down))?,
-            down_bias: self.maybe_bias(mlp.bias, &[role(LayerWeight::DownBias)], stacked)?,
+            feed_forward: self.feed_forward(index, &layer.feed_forward)?,
             ff_post_norm: self
                 .maybe_norm(role(LayerWeight::FeedForwardPostNorm), &layer.ff_post_norm)?,
         })
+    }
+
+    fn feed_forward(
+        &mut self,
+        index: u32,
+        feed_forward: &FeedForward,
+    ) -> Result<FeedForwardWeights, LoadError> {
+        let role = |weight| WeightRole::Layer(index, weight);
+        let routed = match feed_forward {
+            FeedForward::Dense(mlp) => {
+                let bias = [LayerWeight::GateBias, LayerWeight::UpBias].map(role);
+                let down_bias = [role(LayerWeight::DownBias)];
+                return Ok(FeedForwardWeights::Dense(DenseWeights {
+                    gate_up_bias: self.maybe_bias(mlp.bias, &bias, Fusion::Interleaved)?,
+                    down_bias: self.maybe_bias(mlp.bias, &down_bias, Fusion::Stacked)?,
+                    ..self
+                        .dense([LayerWeight::Gate, LayerWeight::Up, LayerWeight::Down].map(role))?
+                }));
+            }
+            FeedForward::Routed(routed) => routed,
+        };
+        let shared = [LayerWeight::SharedGate, LayerWeight::SharedUp, LayerWeight::SharedDown];
+        let correction = routed.router.correction.then_some([role(LayerWeight::RouterCorrection)]);
+        let expert = |number, weight| WeightRole::Expert(index, number, weight);
+        let gate_up =
+            |number| vec![expert(number, ExpertWeight::Gate), expert(number, ExpertWeight::Up)];
+        let experts = 0..routed.experts as u16;
+        Ok(FeedForwardWeights::Routed(RoutedWeights {
+            router: self.matrix(role(LayerWeight::Router))?,
+            correction: correction
+                .map(|roles| self.vector(&roles, Fusion::Stacked, 0.0))
+                .transpose()?,
+            gate_up: self.stacked(experts.clone().map(gate_up))?,
+            down: self.stacked(experts.map(|number| vec![expert(number, ExpertWeight::Down)]))?,
+            shared: routed.shared.map(|_| self.dense(shared.map(role))).transpose()?,
+        }))
+    }
+
+    /// Gate, up and down without biases.
+    fn dense(&mut self, [gate, up, down]: [WeightRole; 3]) -> Result<DenseWeights, LoadError> {
+        Ok(DenseWeights {
+            gate_up: self.fused(&[gate, up], Fusion::Interleaved)?,
+            gate_up_bias: None,
+            down: self.matrix(down)?,
+            down_bias: None,
+        })
+    }
+
+    /// A matrix of each expert, one after the other without gaps; the roles of one interleaved.
+    fn stacked(
+        &mut self,
+        experts: impl Iterator<Item = Vec<WeightRole>>,
+    ) -> Result<Matrix, LoadError> {
+        let mut all: Option<Matrix> = None;
+        for roles in experts {
+            let fusion = if roles.len() > 1 { Fusion::Interleaved } else { Fusion::Stacked };
+            let own = self.fused(&roles, fusion)?;
+            let Some(all) = &mut all else {
+                all = Some(own);
+                continue;
+            };
+            if own.cols != all.cols || own.address != all.address + all.bytes() {
+                return Err(unfit(roles[0], "does not lie right behind the expert before it"));
+            }
+            all.rows += own.rows;
+        }
+        all.ok_or_else(|| LoadError::Checkpoint("a routed feed-forward has no experts".to_owned()))
     }
 
     fn matrix(&mut self, role: WeightRole) -> Result<Matrix, LoadError> {

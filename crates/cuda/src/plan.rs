@@ -12,10 +12,12 @@ use runtime::{
 };
 
 use crate::{
-    admission,
     engine::{build::LIST_WORDS, pack::BLOCK_SIZE},
     layout::ArenaLayout,
-    model::kv::KvFormat,
+    model::{
+        buffers::{RoutingWidths, dense_width},
+        kv::KvFormat,
+    },
     ops::attention_prefill,
 };
 
@@ -185,6 +187,8 @@ pub struct Workspace {
     pub mixed: usize,
     /// Width between the feed-forward's projections, in the widest layer.
     pub intermediate: usize,
+    /// What experts need.
+    pub routing: RoutingWidths,
     /// Elements of a row of logits.
     pub vocab: usize,
     /// Most tokens of a sequence, which bounds its block tables.
@@ -219,7 +223,11 @@ impl Workspace {
                 let Mixer::Attention(attention) = &layer.mixer;
                 attention.heads * attention.head_dim
             }),
-            intermediate: widest(|layer| admission::mlp(layer).intermediate_size),
+            intermediate: widest(|layer| dense_width(&layer.feed_forward)),
+            routing: RoutingWidths::of(
+                semantic.layers.iter().map(|layer| &layer.feed_forward),
+                semantic.hidden_size,
+            ),
             vocab: semantic.vocab_size,
             positions: options
                 .max_sequence_tokens
@@ -246,7 +254,7 @@ impl Workspace {
     fn token_row(&self) -> u64 {
         let wide = 4 * 2 * self.hidden;
         let narrow = 2 * (2 * self.hidden + self.qkv + 2 * self.mixed + 3 * self.intermediate);
-        (wide + narrow + ROW_LISTS) as u64
+        (wide + narrow + ROW_LISTS + self.routing.row_bytes()) as u64
     }
 
     /// Bytes for one row that passes the head: its last hidden state twice, its logits, and what sampling keeps of them.

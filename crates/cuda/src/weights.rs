@@ -4,7 +4,7 @@
 //! Matrices are bf16, `[rows, cols]`, row-major without gaps, as a projection's `[out, in]`; vectors are f32.
 //!
 //! Projections that read the same input lie in one matrix: a layer's queries, keys and values one after another, gate and
-//! up interleaved in groups of [`GATE_UP_GROUP`] rows (see [`LayerWeights::gate_up`]). Where the head is tied to the
+//! up interleaved in groups of [`GATE_UP_GROUP`] rows (see [`DenseWeights::gate_up`]). Where the head is tied to the
 //! embedding, both fields name the same bytes.
 
 use half::bf16;
@@ -77,6 +77,24 @@ pub struct LayerWeights {
     pub mixer_post_norm: Option<Vector>,
     /// `[hidden]`: norm on the way into the feed-forward.
     pub ff_pre_norm: Option<Vector>,
+    /// The feed-forward.
+    pub feed_forward: FeedForwardWeights,
+    /// `[hidden]`: norm on the feed-forward's output, before it is added.
+    pub ff_post_norm: Option<Vector>,
+}
+
+/// Where the weights of a feed-forward lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedForwardWeights {
+    /// The same for every token.
+    Dense(DenseWeights),
+    /// Some of many, chosen for each token.
+    Routed(RoutedWeights),
+}
+
+/// Where the weights of a gated feed-forward lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DenseWeights {
     /// `[2 * intermediate, hidden]`, interleaved: rows `16 b .. 16 b + 8` are rows `8 b .. 8 b + 8` of gate, rows
     /// `16 b + 8 .. 16 b + 16` the same rows of up.
     pub gate_up: Matrix,
@@ -86,8 +104,21 @@ pub struct LayerWeights {
     pub down: Matrix,
     /// `[hidden]`.
     pub down_bias: Option<Vector>,
-    /// `[hidden]`: norm on the feed-forward's output, before it is added.
-    pub ff_post_norm: Option<Vector>,
+}
+
+/// Where the weights of experts lie, and of what chooses among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutedWeights {
+    /// `[experts, hidden]`.
+    pub router: Matrix,
+    /// `[experts]`.
+    pub correction: Option<Vector>,
+    /// `[experts * 2 * intermediate, hidden]`: expert after expert, each as [`DenseWeights::gate_up`].
+    pub gate_up: Matrix,
+    /// `[experts * hidden, intermediate]`.
+    pub down: Matrix,
+    /// What every token visits.
+    pub shared: Option<DenseWeights>,
 }
 
 impl DeviceWeights {
@@ -155,11 +186,42 @@ impl LayerWeights {
             output_bias: vector(self.output_bias),
             mixer_post_norm: vector(self.mixer_post_norm),
             ff_pre_norm: vector(self.ff_pre_norm),
-            gate_up: self.gate_up.moved(base),
-            gate_up_bias: vector(self.gate_up_bias),
-            down: self.down.moved(base),
-            down_bias: vector(self.down_bias),
+            feed_forward: self.feed_forward.moved(base),
             ff_post_norm: vector(self.ff_post_norm),
+        }
+    }
+
+    /// The feed-forward, where it is the same for every token.
+    pub fn dense(&self) -> Option<&DenseWeights> {
+        match &self.feed_forward {
+            FeedForwardWeights::Dense(dense) => Some(dense),
+            FeedForwardWeights::Routed(_) => None,
+        }
+    }
+}
+
+impl FeedForwardWeights {
+    fn moved(self, base: u64) -> Self {
+        match self {
+            FeedForwardWeights::Dense(dense) => FeedForwardWeights::Dense(dense.moved(base)),
+            FeedForwardWeights::Routed(routed) => FeedForwardWeights::Routed(RoutedWeights {
+                router: routed.router.moved(base),
+                correction: routed.correction.map(|vector| vector.moved(base)),
+                gate_up: routed.gate_up.moved(base),
+                down: routed.down.moved(base),
+                shared: routed.shared.map(|shared| shared.moved(base)),
+            }),
+        }
+    }
+}
+
+impl DenseWeights {
+    fn moved(self, base: u64) -> Self {
+        DenseWeights {
+            gate_up: self.gate_up.moved(base),
+            gate_up_bias: self.gate_up_bias.map(|vector| vector.moved(base)),
+            down: self.down.moved(base),
+            down_bias: self.down_bias.map(|vector| vector.moved(base)),
         }
     }
 }

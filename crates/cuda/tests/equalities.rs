@@ -18,8 +18,8 @@ use runtime::{
 use testkit::{
     Served,
     equality::{
-        self, CHUNKS, FIXTURES, batched_is_alone, chunked_is_whole, first_difference, in_chunks,
-        in_company, prompt,
+        self, CHUNKS, FIXTURES, ROUTED, batched_is_alone, chunked_is_whole, first_difference,
+        in_chunks, in_company, prompt,
     },
     golden::{Golden, GoldenPrompt},
     served::{
@@ -36,8 +36,17 @@ const APART: f32 = 0.25;
 
 /// Runs a check on every fixture, loaded anew.
 fn on_each(check: impl Fn(&str) -> Option<Vec<String>>) {
+    on(&FIXTURES, check);
+}
+
+/// The same for those with experts, too, where equal means equal to the bit.
+fn on_all(check: impl Fn(&str) -> Option<Vec<String>>) {
+    on(&[&FIXTURES[..], &ROUTED].concat(), check);
+}
+
+fn on(fixtures: &[&str], check: impl Fn(&str) -> Option<Vec<String>>) {
     let mut findings = Vec::new();
-    for fixture in FIXTURES {
+    for fixture in fixtures {
         let Some(found) = check(fixture) else { return };
         findings.extend(found.into_iter().take(3).map(|text| format!("{fixture} {text}")));
     }
@@ -70,7 +79,7 @@ fn beyond_noise(golden: &GoldenPrompt, rows: &[(usize, Vec<f32>)]) -> Vec<String
 
 #[test]
 fn a_graph_is_the_launches_in_it_and_a_run_its_repetition() {
-    on_each(|fixture| {
+    on_all(|fixture| {
         let tokens = prompt(fixture);
         let mut runs = Vec::new();
         for graphs in [true, false, true] {
@@ -88,25 +97,25 @@ fn a_graph_is_the_launches_in_it_and_a_run_its_repetition() {
 
 #[test]
 fn a_copied_block_serves_as_its_original() {
-    on_each(|fixture| {
+    on_all(|fixture| {
         Some(equality::copy_is_original(&mut load(fixture, DEFAULT)?, &prompt(fixture)))
     });
 }
 
 #[test]
 fn chunked_is_whole_where_rows_are_invariant() {
-    on_each(|fixture| Some(chunked_is_whole(&mut load(fixture, INVARIANT)?, &prompt(fixture))));
+    on_all(|fixture| Some(chunked_is_whole(&mut load(fixture, INVARIANT)?, &prompt(fixture))));
 }
 
 #[test]
 fn batched_is_alone_where_rows_are_invariant() {
-    on_each(|fixture| Some(batched_is_alone(&mut load(fixture, INVARIANT)?, &prompt(fixture))));
+    on_all(|fixture| Some(batched_is_alone(&mut load(fixture, INVARIANT)?, &prompt(fixture))));
 }
 
 #[test]
 fn a_cache_in_fp8_knows_no_chunks_no_company_and_no_graphs() {
     let options = LoadOptions { kv_dtype: Some(DType::F8E4M3), ..small_options() };
-    on_each(|fixture| {
+    on_all(|fixture| {
         let tokens = prompt(fixture);
         let mut harness = load_with(fixture, INVARIANT, &options)?;
         let mut findings = chunked_is_whole(&mut harness, &tokens);

@@ -10,7 +10,7 @@ use crate::{
     catalog::{TensorCatalog, TensorInfo},
     error::Findings,
     format,
-    semantic::{DecoderSemantic, FeedForward},
+    semantic::{DecoderSemantic, FeedForward, LayerSpec},
     synthetic,
     task::DecoderPlan,
     weights::{FileRegion, PlannedWeight, TensorOrigin, TensorStorage, WeightBinding, WeightRole},
@@ -80,27 +80,31 @@ impl DecoderExecutionContract {
         self.bindings.iter().map(WeightBinding::stored_bytes).sum()
     }
 
-    /// Bytes of weights that a step of one row reads: all but an embedding table that is no head, too, of which it reads a row;
-    /// of a layer's experts as many as a token visits.
+    /// Bytes of weights that a step reads, however few its rows: all but an embedding table that is no head, too, of which it reads
+    /// a row a token, and those of experts.
     pub fn step_bytes(&self) -> Bytes {
-        self.bindings.iter().map(|binding| self.read_bytes(binding)).sum()
+        let is_read = |binding: &&WeightBinding| match binding.role {
+            WeightRole::TokenEmbedding => self.semantic.head.tied,
+            WeightRole::Expert(..) => false,
+            _ => true,
+        };
+        self.bindings.iter().filter(is_read).map(WeightBinding::stored_bytes).sum()
     }
 
-    /// What a step of one row reads of a weight, for an expert's the share that it has in the mean.
-    fn read_bytes(&self, binding: &WeightBinding) -> Bytes {
-        let all = binding.stored_bytes();
-        match binding.role {
-            WeightRole::TokenEmbedding if !self.semantic.head.tied => Bytes(0),
-            WeightRole::Expert(layer, ..) => {
-                match &self.semantic.layers[layer as usize].feed_forward {
-                    FeedForward::Routed(routed) => {
-                        Bytes(all.0 * routed.per_token as u64 / routed.experts as u64)
-                    }
-                    FeedForward::Dense(_) => all,
-                }
-            }
-            _ => all,
-        }
+    /// Bytes of all experts' weights.
+    pub fn expert_bytes(&self) -> Bytes {
+        let experts = self.bindings.iter();
+        let experts = experts.filter(|binding| matches!(binding.role, WeightRole::Expert(..)));
+        experts.map(WeightBinding::stored_bytes).sum()
+    }
+
+    /// The part of a layer's experts that one token visits, of the layer where it is the largest; 0 without experts.
+    pub fn expert_share(&self) -> f64 {
+        let share = |layer: &LayerSpec| match &layer.feed_forward {
+            FeedForward::Dense(_) => 0.0,
+            FeedForward::Routed(routed) => routed.per_token as f64 / routed.experts as f64,
+        };
+        self.semantic.layers.iter().map(share).fold(0.0, f64::max)
     }
 
     /// Elements of all weights.

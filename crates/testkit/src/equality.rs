@@ -11,6 +11,9 @@ use crate::{
 /// Fixtures that differ in what matters here: windows, soft caps, head widths, norms over whole projections.
 pub const FIXTURES: [&str; 5] = ["gemma2", "gemma3", "mistral", "olmo2", "qwen3"];
 
+/// Fixtures with experts. Where two of these score alike noise decides which is visited, so that they are compared to the bit or not at all.
+pub const ROUTED: [&str; 2] = ["glm4-moe", "qwen3-moe"];
+
 /// Ways to cut a prompt; what is left goes token by token.
 pub const CHUNKS: [&[usize]; 4] = [&[], &[16, 16, 16, 16, 16], &[5, 40, 3, 17, 8], &[33, 31, 4]];
 

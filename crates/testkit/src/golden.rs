@@ -126,9 +126,6 @@ macro_rules! golden_tests {
     };
 }
 
-/// Fixtures that the cuda backend refuses: it has no kernels for what is in them yet.
-pub const WITHOUT_KERNELS: &[&str] = &["glm4-moe", "mixtral", "qwen3-moe"];
-
 /// `fixtures/<name>` in this repository: where it was built, or else where the test is run.
 pub fn fixture_directory(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");

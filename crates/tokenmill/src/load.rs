@@ -143,7 +143,10 @@ fn model_info(
         dtype: metadata.dtype.map_or_else(String::new, |dtype| dtype.name().to_lowercase()),
         parameters: metadata.parameters.unwrap_or_default(),
         weight_bytes: metadata.weight_bytes.unwrap_or_default().0,
-        step_bytes: contract.map_or(0, |contract| step_bytes(contract, memory)),
+        step_bytes: contract.map_or(0, |contract| kept(contract, memory, contract.step_bytes())),
+        expert_bytes: contract
+            .map_or(0, |contract| kept(contract, memory, contract.expert_bytes())),
+        expert_share: contract.map_or(0.0, DecoderExecutionContract::expert_share),
         vocab_size: engine.spec().vocab_size,
         max_sequence_tokens: engine.max_sequence_tokens(),
         device: backend.name().to_owned(),
@@ -151,11 +154,11 @@ fn model_info(
     }
 }
 
-/// What a step reads of the weights as the backend keeps them, which may be in a smaller type than the checkpoint has.
-fn step_bytes(contract: &DecoderExecutionContract, memory: &MemoryPlan) -> u64 {
-    let (step, stored) = (contract.step_bytes().0, contract.weight_bytes().0.max(1));
-    let kept = u128::from(step) * u128::from(memory.weights.0) / u128::from(stored);
-    step.min(u64::try_from(kept).unwrap_or(u64::MAX))
+/// What `part` of the weights takes as the backend keeps it, which may be in a smaller type than the checkpoint has.
+fn kept(contract: &DecoderExecutionContract, memory: &MemoryPlan, part: Bytes) -> u64 {
+    let stored = contract.weight_bytes().0.max(1);
+    let kept = u128::from(part.0) * u128::from(memory.weights.0) / u128::from(stored);
+    part.0.min(u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 /// What is read of a checkpoint beside its weights.

@@ -66,8 +66,12 @@ pub struct ModelInfo {
     pub parameters: u64,
     /// Bytes of all weights on disk.
     pub weight_bytes: u64,
-    /// Of these, what every step reads, however few its tokens: an embedding table that is no head, too, is left out.
+    /// Of these, what every step reads, however few its tokens: an embedding table that is no head, too, is left out, and experts.
     pub step_bytes: u64,
+    /// Of all experts; 0 without any.
+    pub expert_bytes: u64,
+    /// The part of them that one token visits.
+    pub expert_share: f64,
     /// Entries of the vocabulary; token ids are below it.
     pub vocab_size: usize,
     /// The longest sequence the model serves, prompt and output together, in tokens.
@@ -77,6 +81,14 @@ pub struct ModelInfo {
     /// What that computes on; absent for the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_info: Option<DeviceInfo>,
+}
+
+impl ModelInfo {
+    /// Bytes of weights that a step of `tokens` tokens reads at the least, experts being visited evenly.
+    pub fn bytes_of_step(&self, tokens: u32) -> u64 {
+        let untouched = (1.0 - self.expert_share).powf(f64::from(tokens));
+        self.step_bytes + (self.expert_bytes as f64 * (1.0 - untouched)) as u64
+    }
 }
 
 /// Why no prompt of several was taken in.

@@ -18,9 +18,10 @@ use crate::{
     model::{
         buffers::Buffers,
         decoder::Decoder,
+        few::FewPlans,
         forward::{AttentionWork, Forward, ForwardError, Picked, Scratch},
         kv::KvArena,
-        small::SmallPlans,
+        small::{FEW_ROWS, SmallPlans},
     },
     ops::{
         Ops, attention_decode, attention_prefill, embed,
@@ -103,9 +104,18 @@ pub struct Bucket {
     pub(super) plans: Vec<attention_decode::Plan>,
     /// The plans of its products, where it is small enough for the walk over few rows.
     pub(super) small: Option<SmallPlans>,
+    /// Where it is small enough, and that walk does not serve the decoder: the plans one by one.
+    pub(super) few: Option<FewPlans>,
     pub(super) graph: Option<Graph>,
     /// The ends of steps whose rows are all greedy, or draw and no more.
     pub(super) endings: Vec<(Stages, Graph)>,
+}
+
+/// How the products of few rows are done; by default as those of many.
+#[derive(Clone, Debug, Default)]
+struct ProductPlans {
+    small: Option<SmallPlans>,
+    few: Option<FewPlans>,
 }
 
 /// The endings that are captured.
@@ -129,7 +139,10 @@ impl Executor {
     pub fn plan_small(&mut self) {
         let limits = self.stream.gpu().limits();
         for bucket in &mut self.buckets {
-            bucket.small = SmallPlans::new(&self.decoder, bucket.layout.room.rows, limits);
+            let rows = bucket.layout.room.rows;
+            bucket.small = SmallPlans::new(&self.decoder, rows, limits);
+            let wants_few = bucket.small.is_none() && rows <= FEW_ROWS;
+            bucket.few = wants_few.then(|| FewPlans::new(&self.decoder, rows, limits));
         }
     }
 
@@ -137,10 +150,10 @@ impl Executor {
     pub fn capture(&mut self) -> Result<(), ExecuteError> {
         for index in 0..self.buckets.len() {
             let layout = self.buckets[index].layout.clone();
-            let (work, small) = (self.buckets[index].work(), self.buckets[index].small.clone());
+            let (work, plans) = (self.buckets[index].work(), self.buckets[index].products());
             let parts = Parts::of(self);
             let graph = Graph::capture(parts.stream, |_| {
-                let forward = parts.forward(&layout, &work, None, None, small.as_ref());
+                let forward = parts.forward(&layout, &work, None, None, &plans);
                 forward.map_err(ExecuteError::from)
             })?;
             self.buckets[index].graph = Some(graph);
@@ -233,9 +246,8 @@ impl Executor {
         match &self.buckets[bucket].graph {
             Some(graph) => graph.launch(&self.stream)?,
             None => {
-                let (work, small) =
-                    (self.buckets[bucket].work(), self.buckets[bucket].small.clone());
-                Parts::of(self).forward(&layout, &work, None, None, small.as_ref())?;
+                let (work, plans) = (self.buckets[bucket].work(), self.buckets[bucket].products());
+                Parts::of(self).forward(&layout, &work, None, None, &plans)?;
             }
         }
         Ok((layout, places))
@@ -283,7 +295,8 @@ impl Executor {
         let places = sampling.pack(batch, &layout, &mut block).map_err(WorkError::from)?;
         let used = block.used();
         self.upload(staging, used)?;
-        Parts::of(self).forward(&layout, &work, picked.as_ref(), given, None)?;
+        let plans = ProductPlans::default();
+        Parts::of(self).forward(&layout, &work, picked.as_ref(), given, &plans)?;
         Ok((layout, places))
     }
 
@@ -358,6 +371,11 @@ impl Executor {
 }
 
 impl Bucket {
+    /// How its products are done.
+    fn products(&self) -> ProductPlans {
+        ProductPlans { small: self.small.clone(), few: self.few.clone() }
+    }
+
     /// A bucket whose attention is as `plans` say, with nothing captured.
     pub(super) fn new(plans: Vec<attention_decode::Plan>, shape: Shape, room: Room) -> Bucket {
         let item_words = plans.iter().map(|plan| plan.items() * ITEM_WORDS).max().unwrap_or(0);
@@ -366,6 +384,7 @@ impl Bucket {
             queries: plans.iter().map(attention_decode::Plan::queries).min().unwrap_or(1),
             plans,
             small: None,
+            few: None,
             graph: None,
             endings: Vec::new(),
         }
@@ -418,7 +437,7 @@ impl<'a> Parts<'a> {
         work: &[AttentionWork],
         picked: Option<&Picked>,
         given: Option<GivenPlaces>,
-        small: Option<&SmallPlans>,
+        plans: &ProductPlans,
     ) -> Result<(), ForwardError> {
         let forward = Forward {
             ops: self.ops,
@@ -436,8 +455,9 @@ impl<'a> Parts<'a> {
             rows: layout.room.rows,
             cache_layers: self.cache_layers,
             invariant: self.invariant,
+            few: plans.few.as_ref(),
         };
-        match small {
+        match &plans.small {
             Some(plans) => forward.run_small(plans, self.buffers, self.kv, self.scratch),
             None => forward.run(self.buffers, self.kv, self.scratch),
         }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use half::bf16;
+use models::semantic::FeedForward;
 
 use crate::{
     driver::{DriverError, Stream, View},
@@ -178,11 +179,13 @@ fn products(decoder: &Decoder) -> Vec<Product> {
     };
     let added = |is_added| if is_added { Output::AddF32 } else { Output::Bf16 };
     for (index, weights) in decoder.weights.parts.layers.iter().enumerate() {
-        let activation = decoder.layers[index].mlp().activation;
         add(weights.qkv, weights.qkv_bias, Output::Bf16);
         add(weights.output, weights.output_bias, added(decoder.mixer_is_added(index)));
-        add(weights.gate_up, weights.gate_up_bias, Output::GateUp(activation));
-        add(weights.down, weights.down_bias, added(decoder.ff_is_added(index)));
+        let FeedForward::Dense(mlp) = &decoder.layers[index].spec.feed_forward else { continue };
+        if let Some(dense) = weights.dense() {
+            add(dense.gate_up, dense.gate_up_bias, Output::GateUp(mlp.activation));
+            add(dense.down, dense.down_bias, added(decoder.ff_is_added(index)));
+        }
     }
     products
 }

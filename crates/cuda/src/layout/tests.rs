@@ -4,9 +4,18 @@ use testkit::golden::fixture_directory;
 
 use super::*;
 
-/// One of each kind: tied and not, biases, norms on both sides, norms of queries and keys, fused tensors in the file.
-const FIXTURES: &[&str] =
-    &["llama", "llama-tied", "qwen2", "qwen3", "gemma3", "phi3-longrope", "olmo2"];
+/// One of each kind: tied and not, biases, norms on both sides, norms of queries and keys, fused tensors in the file, experts.
+const FIXTURES: &[&str] = &[
+    "llama",
+    "llama-tied",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "phi3-longrope",
+    "olmo2",
+    "glm4-moe",
+    "mixtral",
+];
 
 fn contract(fixture: &str) -> DecoderExecutionContract {
     let manifest = ModelManifest::new(fixture, fixture_directory(fixture));
@@ -15,7 +24,11 @@ fn contract(fixture: &str) -> DecoderExecutionContract {
 
 fn vectors(parts: &DecoderWeights) -> Vec<Vector> {
     let of_layer = |layer: &LayerWeights| {
-        [
+        let of_feed_forward = match &layer.feed_forward {
+            FeedForwardWeights::Dense(dense) => [dense.gate_up_bias, dense.down_bias],
+            FeedForwardWeights::Routed(routed) => [routed.correction, None],
+        };
+        let own = [
             layer.mixer_pre_norm,
             layer.qkv_bias,
             layer.query_norm,
@@ -23,10 +36,9 @@ fn vectors(parts: &DecoderWeights) -> Vec<Vector> {
             layer.output_bias,
             layer.mixer_post_norm,
             layer.ff_pre_norm,
-            layer.gate_up_bias,
-            layer.down_bias,
             layer.ff_post_norm,
-        ]
+        ];
+        own.into_iter().chain(of_feed_forward)
     };
     let layers = parts.layers.iter().flat_map(of_layer).flatten();
     layers.chain([parts.final_norm]).collect()
@@ -34,7 +46,17 @@ fn vectors(parts: &DecoderWeights) -> Vec<Vector> {
 
 fn matrices(parts: &DecoderWeights) -> Vec<Matrix> {
     let layers = parts.layers.iter();
-    let of_layers = layers.flat_map(|layer| [layer.qkv, layer.output, layer.gate_up, layer.down]);
+    let of_dense = |dense: &DenseWeights| vec![dense.gate_up, dense.down];
+    let of_feed_forward = |weights: &FeedForwardWeights| match weights {
+        FeedForwardWeights::Dense(dense) => of_dense(dense),
+        FeedForwardWeights::Routed(routed) => [routed.router, routed.gate_up, routed.down]
+            .into_iter()
+            .chain(routed.shared.iter().flat_map(of_dense))
+            .collect(),
+    };
+    let of_layers = layers.flat_map(|layer| {
+        [layer.qkv, layer.output].into_iter().chain(of_feed_forward(&layer.feed_forward))
+    });
     let head = (parts.head != parts.embedding).then_some(parts.head);
     of_layers.chain([parts.embedding]).chain(head).collect()
 }
@@ -93,10 +115,11 @@ fn gate_and_up_rows_lie_in_turn_and_queries_keys_values_one_after_another() {
     };
     let layer = &layout.parts.layers[1];
     let row = |matrix: Matrix, row: u64| matrix.address + row * matrix.cols as u64 * 2;
-    let cols = layer.gate_up.cols as u64;
+    let gate_up = layer.dense().unwrap().gate_up;
+    let cols = gate_up.cols as u64;
     for (index, wanted) in [(0, 0), (7, 7), (8, 16), (9, 17), (255, 503)] {
-        assert_eq!(target(LayerWeight::Gate).place(index * cols), row(layer.gate_up, wanted));
-        assert_eq!(target(LayerWeight::Up).place(index * cols), row(layer.gate_up, wanted + 8));
+        assert_eq!(target(LayerWeight::Gate).place(index * cols), row(gate_up, wanted));
+        assert_eq!(target(LayerWeight::Up).place(index * cols), row(gate_up, wanted + 8));
     }
     // Four query heads and two key heads of 32.
     assert_eq!(target(LayerWeight::Query).place(0), layer.qkv.address);
@@ -117,7 +140,8 @@ fn a_tied_head_is_the_embedding_and_offsets_are_those_of_the_norms() {
     });
     assert!(adds.into_iter().all(|add| add == 1.0));
     let moved = layout.parts.clone().moved(1 << 40);
-    assert_eq!(moved.layers[0].down.address, layout.parts.layers[0].down.address + (1 << 40));
+    let down = |parts: &DecoderWeights| parts.layers[0].dense().unwrap().down.address;
+    assert_eq!(down(&moved), down(&layout.parts) + (1 << 40));
     assert_eq!(moved.final_norm.address, layout.parts.final_norm.address + (1 << 40));
 }
 

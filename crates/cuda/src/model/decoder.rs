@@ -8,7 +8,6 @@ use models::semantic::{
 
 use super::{buffers::LOGITS_ALIGNMENT, kv::KvFormat, rope::DeviceRope};
 use crate::{
-    admission,
     driver::{DriverError, Stream, View},
     ops::{
         attention_decode, attention_prefill,
@@ -68,9 +67,9 @@ impl Layer {
         attention
     }
 
-    /// Its feed-forward.
+    /// Its feed-forward, which is the same for every token.
     pub fn mlp(&self) -> &GatedMlpSpec {
-        admission::mlp(&self.spec)
+        self.spec.feed_forward.dense().expect("whoever asks knows that it is dense")
     }
 }
 

@@ -17,24 +17,26 @@
 use std::ops::Range;
 
 use half::bf16;
-use models::semantic::Activation;
+use models::semantic::{Activation, FeedForward, RoutedSpec};
 
 use super::{
     buffers::Buffers,
     decoder::{Decoder, Layer},
+    few::FewPlans,
     kv::KvArena,
 };
 use crate::{
     driver::{DriverError, Stream, View, ViewMut},
     engine::layout::Layout,
     ops::{
-        Ops, Unsupported, activation, attention_decode, attention_prefill, embed, gather,
+        Ops, Unsupported, activation, attention_decode, attention_prefill, embed, experts, gather,
         gemm::{self, Output, Target},
         heads::{CacheScales, Norms, Rope},
-        qkv_prepare, residual_norm, rms_norm,
+        qkv_prepare, residual_norm, rms_norm, routing,
         rows::{Handover, Next, NormWeight},
+        skinny,
     },
-    weights::{LayerWeights, Matrix, Vector},
+    weights::{DenseWeights, FeedForwardWeights, Matrix, RoutedWeights, Vector},
 };
 
 /// Rows from which on, where there is no kernel for Hopper, the library's product and a launch of its own for the gates beat one
@@ -106,6 +108,8 @@ pub struct Forward<'a> {
     pub cache_layers: &'a [attention_prefill::CacheLayer],
     /// A row's result must not depend on the others.
     pub invariant: bool,
+    /// The plans of products, where rows are few.
+    pub few: Option<&'a FewPlans>,
 }
 
 impl Forward<'_> {
@@ -330,29 +334,95 @@ impl Forward<'_> {
     ) -> Result<(), ForwardError> {
         let decoder = self.decoder;
         let weights = &decoder.weights.parts.layers[index];
-        self.gate_up(weights, layer.mlp().activation, buffers)?;
         let is_last = index + 1 == decoder.layers.len();
-        let branch = Branch {
-            matrix: weights.down,
-            bias: weights.down_bias,
-            post: decoder.norm(weights.ff_post_norm, layer.spec.ff_post_norm.as_ref()),
-            scale: layer.spec.residual_scale,
-            is_added: decoder.ff_is_added(index),
-            next: (!is_last).then(|| decoder.mixer_pre_norm(index + 1)),
+        let post = decoder.norm(weights.ff_post_norm, layer.spec.ff_post_norm.as_ref());
+        let scale = layer.spec.residual_scale;
+        let next = (!is_last).then(|| decoder.mixer_pre_norm(index + 1));
+        let dense = match (&weights.feed_forward, &layer.spec.feed_forward) {
+            (FeedForwardWeights::Routed(routed), FeedForward::Routed(spec)) => {
+                self.routed(routed, spec, buffers)?;
+                let Buffers { h, y, x, .. } = buffers;
+                return self.add_branch(post, scale, next, &mut h.view_mut(), y, x);
+            }
+            (FeedForwardWeights::Dense(dense), _) => dense,
+            (FeedForwardWeights::Routed(_), FeedForward::Dense(_)) => {
+                unreachable!("weights lie as the layer means them")
+            }
         };
+        self.gate_up(dense, layer.mlp().activation, buffers)?;
+        let is_added = decoder.ff_is_added(index);
+        let branch =
+            Branch { matrix: dense.down, bias: dense.down_bias, post, scale, is_added, next };
         let inner = self.part(buffers.inner.view(), branch.matrix.cols);
         self.leave_branch(branch, inner, &mut buffers.h.view_mut(), &mut buffers.y, &mut buffers.x)
+    }
+
+    /// `y = what the experts of each row give, and the shared one`.
+    fn routed(
+        &self,
+        weights: &RoutedWeights,
+        spec: &RoutedSpec,
+        buffers: &mut Buffers,
+    ) -> Result<(), ForwardError> {
+        let (rows, hidden) = (self.rows, weights.router.cols);
+        let RoutedSpec { experts, per_token, expert, router, shared } = *spec;
+        if let Some((shared, spec)) = weights.shared.as_ref().zip(shared) {
+            self.gate_up(shared, spec.mlp.activation, buffers)?;
+            let inner = self.part(buffers.inner.view(), shared.down.cols);
+            let y = self.part_mut(buffers.routing.shared.view_mut(), hidden);
+            self.product(shared.down, None, inner, Output::Bf16, Target::Bf16(y))?;
+        }
+        let x = self.part(buffers.x.view(), hidden);
+        let logits = buffers.routing.logits.view_mut().slice(0..rows * experts);
+        self.product(weights.router, None, x, Output::F32, Target::F32(logits))?;
+        let problem = experts::Problem {
+            rows,
+            experts,
+            per_token,
+            hidden,
+            intermediate: expert.intermediate_size,
+            activation: expert.activation,
+            invariant: self.invariant,
+        };
+        let plan = experts::Plan::new(&problem, self.stream.gpu().limits())?;
+        let routing = &mut buffers.routing;
+        let problem =
+            routing::Problem { rows, experts, per_token, router, tile_rows: plan.tile_rows() };
+        let args = routing::Args {
+            logits: routing.logits.view(),
+            correction: weights.correction.map(|correction| self.decoder.vector(correction)),
+            chosen: routing.chosen.view_mut(),
+            weights: routing.weights.view_mut(),
+            order: routing.order.view_mut(),
+            tiles: routing.tiles.view_mut(),
+            tile_count: routing.tile_count.view_mut(),
+        };
+        self.ops.routing.launch(self.stream, &routing::Plan::new(&problem)?, args)?;
+        let args = experts::Args {
+            x: buffers.x.view(),
+            gate_up: self.decoder.matrix(weights.gate_up),
+            down: self.decoder.matrix(weights.down),
+            order: routing.order.view(),
+            tiles: routing.tiles.view(),
+            tile_count: routing.tile_count.view(),
+            weights: routing.weights.view(),
+            inner: routing.inner.view_mut(),
+            out: routing.out.view_mut(),
+            shared: weights.shared.map(|_| routing.shared.view()),
+            y: buffers.y.view_mut(),
+        };
+        Ok(self.ops.experts.launch(self.stream, &plan, args)?)
     }
 
     /// `inner = activation(x Wgate) * (x Wup)`: in one launch, or by the library's product and a launch behind it where its speed
     /// pays for the detour.
     fn gate_up(
         &self,
-        weights: &LayerWeights,
+        weights: &DenseWeights,
         activation: Activation,
         buffers: &mut Buffers,
     ) -> Result<(), ForwardError> {
-        let LayerWeights { gate_up, gate_up_bias, down, .. } = *weights;
+        let DenseWeights { gate_up, gate_up_bias, down, .. } = *weights;
         let x = self.part(buffers.x.view(), gate_up.cols);
         let gemm = &self.ops.gemm;
         let library = gemm.has_library() && !gemm.has_wgmma() && !self.invariant;
@@ -392,6 +462,20 @@ impl Forward<'_> {
         }
         let target = Target::Bf16(self.part_mut(y.view_mut(), hidden));
         self.product(matrix, bias, input, Output::Bf16, target)?;
+        self.add_branch(post, scale, following, h, y, x)
+    }
+
+    /// `h += scale * post(y)`, and `x = next(h)` where something follows.
+    fn add_branch(
+        &self,
+        post: Option<NormWeight<'_>>,
+        scale: f32,
+        following: Option<Option<NormWeight<'_>>>,
+        h: &mut ViewMut<'_, f32>,
+        y: &crate::driver::Buffer<bf16>,
+        x: &mut crate::driver::Buffer<bf16>,
+    ) -> Result<(), ForwardError> {
+        let (rows, hidden) = (self.rows, self.decoder.semantic.hidden_size);
         let next = match following {
             None => Next::Nothing,
             Some(norm) => next(norm, x.view_mut()),
@@ -422,6 +506,16 @@ impl Forward<'_> {
         output: Output,
         y: Target<'_>,
     ) -> Result<(), ForwardError> {
+        let ending = match output {
+            Output::Bf16 => skinny::Ending::Plain,
+            Output::F32 => skinny::Ending::Logits,
+            Output::AddF32 => skinny::Ending::Residual,
+            Output::GateUp(_) => skinny::Ending::GateUp,
+        };
+        let few = self.few.filter(|_| !self.invariant);
+        if let Some(plan) = few.and_then(|few| few.get(matrix, ending)) {
+            return self.small(plan, (matrix, bias), x, None, few_output(output, y)?);
+        }
         let problem = gemm::Problem {
             rows: self.rows as u32,
             n: matrix.rows as u32,
@@ -446,6 +540,23 @@ impl Forward<'_> {
 
     fn part_mut<'v>(&self, view: ViewMut<'v, bf16>, width: usize) -> ViewMut<'v, bf16> {
         view.slice(0..self.rows * width)
+    }
+}
+
+/// The same output as the products of few rows say it.
+fn few_output(output: Output, y: Target<'_>) -> Result<skinny::Output<'_>, DriverError> {
+    match (output, y) {
+        (Output::Bf16, Target::Bf16(y)) => Ok(skinny::Output::Plain { y }),
+        (Output::GateUp(function), Target::Bf16(a)) => Ok(skinny::Output::GateUp { a, function }),
+        (Output::AddF32, Target::F32(h)) => {
+            Ok(skinny::Output::Residual { h, scale: 1.0, next: None })
+        }
+        (Output::F32, Target::F32(logits)) => {
+            Ok(skinny::Output::Logits { logits, scale: 1.0, softcap: None, best: None })
+        }
+        (output, _) => {
+            Err(DriverError::Invalid(format!("a product as {output:?} into another type")))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod buffers;
 pub mod decoder;
+pub mod few;
 pub mod forward;
 pub mod kv;
 pub mod rope;

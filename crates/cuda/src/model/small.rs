@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Rows up to which these products beat those that give a tile more rows: measured on an H200, for 0.6B to 8B alike.
-const FEW_ROWS: usize = 64;
+pub const FEW_ROWS: usize = 64;
 /// Sums of squares that a row may have: one for each block of the product that leaves them.
 pub const MOST_PARTIALS: usize = 2048;
 
@@ -82,11 +82,12 @@ impl SmallPlans {
             Plan::new(&problem, limits).ok()
         };
         let layers = decoder.weights.parts.layers.iter().map(|weights| {
+            let dense = weights.dense()?;
             Some(LayerPlans {
                 qkv: plan(weights.qkv, Ending::Plain)?,
                 output: plan(weights.output, Ending::Residual)?,
-                gate_up: plan(weights.gate_up, Ending::GateUp)?,
-                down: plan(weights.down, Ending::Residual)?,
+                gate_up: plan(dense.gate_up, Ending::GateUp)?,
+                down: plan(dense.down, Ending::Residual)?,
             })
         });
         let layers: Vec<LayerPlans> = layers.collect::<Option<_>>()?;
@@ -195,7 +196,8 @@ impl Forward<'_> {
         buffers: &mut Buffers,
     ) -> Result<Sums, ForwardError> {
         let decoder = self.decoder;
-        let weights = &decoder.weights.parts.layers[index];
+        let weights = decoder.weights.parts.layers[index].dense();
+        let weights = weights.expect("plans are made for dense feed-forwards alone");
         let own = &plans.layers[index];
         let output =
             Output::GateUp { a: buffers.inner.view_mut(), function: layer.mlp().activation };
@@ -232,7 +234,7 @@ impl Forward<'_> {
         }
     }
 
-    fn small(
+    pub(super) fn small(
         &self,
         plan: &Plan,
         (matrix, bias): (Matrix, Option<Vector>),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{
     activation::Activation, attention_decode::AttentionDecode, attention_prefill::AttentionPrefill,
-    embed::Embed, finish_logits::FinishLogits, gather::Gather, gemm::Gemm, qkv_prepare::QkvPrepare,
-    residual_norm::ResidualNorm, rms_norm::RmsNorm, sample::Sample, skinny::Skinny,
+    embed::Embed, experts::Experts, finish_logits::FinishLogits, gather::Gather, gemm::Gemm,
+    qkv_prepare::QkvPrepare, residual_norm::ResidualNorm, rms_norm::RmsNorm, routing::Routing,
+    sample::Sample, skinny::Skinny,
 };
 use crate::driver::{DriverError, Gpu, cublaslt::Cublaslt};
 
@@ -30,6 +31,10 @@ pub struct Ops {
     pub gemm: Gemm,
     /// Matrix products of few rows.
     pub skinny: Skinny,
+    /// Which experts tokens visit.
+    pub routing: Routing,
+    /// Matrix products with experts.
+    pub experts: Experts,
     /// Rows picked by a list.
     pub gather: Gather,
     /// The head's scale and cap.
@@ -51,6 +56,8 @@ impl Ops {
             activation: Activation::load(gpu)?,
             gemm: products(gpu)?,
             skinny: Skinny::load(gpu)?,
+            routing: Routing::load(gpu)?,
+            experts: Experts::load(gpu)?,
             gather: Gather::load(gpu)?,
             finish_logits: FinishLogits::load(gpu)?,
             sample: Sample::load(gpu)?,

@@ -18,7 +18,7 @@
 // limits    head_dim 64, 80, 96, 128, 256
 // measured  benches/baselines/h200.jsonl
 #include "attention_prefill.cuh"
-#include "attention_prefill_wgmma.cuh"
+#include "wgmma.cuh"
 
 namespace attention_prefill {
 

@@ -49,3 +49,26 @@ __device__ __forceinline__ void store_pair(float* y, uint64_t row_start, uint32_
     if (col >= begin && col < n) at[0] = ADD ? at[0] + a : a;
     if (col + 1 >= begin && col + 1 < n) at[1] = ADD ? at[1] + b : b;
 }
+
+// Four lanes hold v[i] = part `lane` of piece i; afterwards each holds the four parts of piece `lane`, in order.
+__device__ __forceinline__ void transpose_quad(uint32_t (&v)[4], uint32_t lane) {
+    const bool odd = lane & 1, high = lane & 2;
+    // Pairs of lanes swap the off-diagonal entries of 2 x 2 blocks, then pairs of pairs swap the off-diagonal blocks.
+    const uint32_t a = __shfl_xor_sync(~0u, odd ? v[0] : v[1], 1), b = __shfl_xor_sync(~0u, odd ? v[2] : v[3], 1);
+    if (odd) { v[0] = a; v[2] = b; } else { v[1] = a; v[3] = b; }
+    const uint32_t c = __shfl_xor_sync(~0u, high ? v[0] : v[2], 2), d = __shfl_xor_sync(~0u, high ? v[1] : v[3], 2);
+    if (high) { v[0] = c; v[1] = d; } else { v[2] = c; v[3] = d; }
+}
+
+// Eight neighbouring bf16 of a row, as far as they lie in [begin, end); `whole`: all or none do, and they are aligned.
+__device__ __forceinline__ void store_eight(bf16* row, uint32_t col, uint32_t begin, uint32_t end, const uint32_t (&v)[4], bool whole) {
+    if (whole) {
+        if (col >= begin && col < end) *reinterpret_cast<uint4*>(row + col) = make_uint4(v[0], v[1], v[2], v[3]);
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t word = v[i / 2] >> (i % 2 * 16);
+        if (col + i >= begin && col + i < end) row[col + i] = __ushort_as_bfloat16(static_cast<unsigned short>(word));
+    }
+}

@@ -188,4 +188,12 @@ fn a_step_reads_the_embedding_only_where_it_is_the_head() {
     assert_eq!(untied.step_bytes(), Bytes(untied.weight_bytes().0 - embedding.0));
     let tied = contract("llama-tied");
     assert_eq!(tied.step_bytes(), tied.weight_bytes());
+    assert_eq!((tied.expert_bytes(), tied.expert_share()), (Bytes(0), 0.0));
+    // Three layers of eight experts, three matrices of 64 x 128 in bf16 each.
+    let routed = contract("qwen3-moe");
+    assert_eq!(routed.expert_bytes(), Bytes(3 * 8 * 3 * 64 * 128 * 2));
+    assert_eq!(routed.expert_share(), 0.25);
+    let embedding = routed.binding(WeightRole::TokenEmbedding).unwrap().stored_bytes();
+    let all = routed.step_bytes().0 + routed.expert_bytes().0 + embedding.0;
+    assert_eq!(Bytes(all), routed.weight_bytes());
 }

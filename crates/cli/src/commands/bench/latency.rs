@@ -66,7 +66,8 @@ pub fn run(args: &LatencyArgs, bench: &Bench<'_>) -> Result<(), Error> {
     progress.clear();
     let wall_s = measured.iter().map(|traces| span(traces).as_secs_f64()).sum();
     let prefill = measured.iter().map(|traces| prefill_rate(traces)).sum::<f64>();
-    let (measures, floor) = (Measures::over(&measured.concat(), wall_s), Floor::of(&model, bench));
+    let (measures, floor) =
+        (Measures::over(&measured.concat(), wall_s), Floor::of(&model, bench, args.batch));
     let step = measures.time_per_output_token.as_ref().map(|times| times.p50_ms);
     let results = Results {
         prefill_tokens_per_s: prefill / measured.len() as f64,

@@ -44,7 +44,10 @@ struct Whole<'a, R> {
 /// What no implementation can beat: what a step reads of the weights, at the speed of memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Floor {
-    /// Bytes of weights that one step reads: not those of an embedding table that is no head, too.
+    /// Sequences of the step.
+    pub sequences: u32,
+    /// Bytes of weights that it reads: not those of an embedding table that is no head, too; of experts as many as its sequences
+    /// visit if they spread evenly.
     pub step_bytes: u64,
     /// What memory delivers at the most: on the processor to all threads, measured at this moment; on a GPU as measured for
     /// its kind, or what its pins could carry.
@@ -54,8 +57,8 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Of the device that the model runs on; `None` where nobody knows how fast its memory is.
-    pub fn of(model: &Model, bench: &Bench<'_>) -> Option<Self> {
+    /// Of a step of `sequences` sequences on the device that the model runs on; `None` where nobody knows how fast its memory is.
+    pub fn of(model: &Model, bench: &Bench<'_>, sequences: u32) -> Option<Self> {
         let info = model.info();
         let bandwidth = match &info.device_info {
             Some(device) => device.read_bytes_per_s?,
@@ -65,7 +68,7 @@ impl Floor {
                 machine::read_bandwidth(threads)
             }
         };
-        Some(Floor::new(info.step_bytes, bandwidth))
+        Some(Floor::new(sequences, info.bytes_of_step(sequences), bandwidth))
     }
 
     /// How near a step of `ms` milliseconds comes to the floor: 100 is as fast as memory can be read.
@@ -73,9 +76,9 @@ impl Floor {
         self.time_per_output_token_ms / ms * 100.0
     }
 
-    fn new(step_bytes: u64, memory_bytes_per_s: f64) -> Self {
+    fn new(sequences: u32, step_bytes: u64, memory_bytes_per_s: f64) -> Self {
         let time_per_output_token_ms = step_bytes as f64 / memory_bytes_per_s * 1e3;
-        Floor { step_bytes, memory_bytes_per_s, time_per_output_token_ms }
+        Floor { sequences, step_bytes, memory_bytes_per_s, time_per_output_token_ms }
     }
 }
 
@@ -168,13 +171,21 @@ impl Report {
             table.row(
                 "floor",
                 format!(
-                    "{:.2} ms a step: {} of weights read at {}/s",
+                    "{:.2} ms a step of {}: {} of weights read at {}/s",
                     floor.time_per_output_token_ms,
+                    counted(floor.sequences),
                     Bytes(floor.step_bytes),
                     Bytes(floor.memory_bytes_per_s as u64)
                 ),
             );
         }
+    }
+}
+
+fn counted(sequences: u32) -> String {
+    match sequences {
+        1 => "one sequence".to_owned(),
+        count => format!("{count} sequences"),
     }
 }
 
@@ -256,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_the_bytes_of_a_step_at_the_speed_of_memory() {
-        let floor = Floor::new(3_000_000, 1e9);
+        let floor = Floor::new(1, 3_000_000, 1e9);
         assert_eq!(floor.time_per_output_token_ms, 3.0);
         assert_eq!(floor.percent(4.0), 75.0);
     }

@@ -39,7 +39,7 @@ pub fn run(args: &ThroughputArgs, bench: &Bench<'_>) -> Result<(), Error> {
         "seed": bench.target.seed, "sampling": drawing,
     });
     let report =
-        Report::new("throughput", &model, bench, shape).with_floor(Floor::of(&model, bench));
+        Report::new("throughput", &model, bench, shape).with_floor(Floor::of(&model, bench, 1));
     report.tell(bench, &results, |table| {
         table.measures(&results.measures);
         table.cost(&results.host);

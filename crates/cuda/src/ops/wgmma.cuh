@@ -1,4 +1,4 @@
-// The products of the Hopper attention kernel: wgmma of a warpgroup's 64 rows, one k16 step each.
+// Hopper's products of a warpgroup's 64 rows, one k16 step each.
 //
 // The accumulator d[j] of a thread holds columns 8 j + 2 (lane % 4) and the next of rows lane / 4 and lane / 4 + 8 of its
 // warp's 16 rows: the layout of mma.sync, and of the A operand in registers once two neighbours are packed to bf16.
@@ -6,8 +6,6 @@
 #include "common.cuh"
 
 #if TM_WGMMA
-
-namespace attention_prefill {
 
 #define ACC(d, j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 
@@ -108,7 +106,5 @@ __device__ __forceinline__ void hold(float (&d)[GROUPS][4]) {
         asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
     }
 }
-
-}  // namespace attention_prefill
 
 #endif  // TM_WGMMA
