@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     driver::{DriverError, Stream, View, ViewMut},
-    engine::layout::Layout,
+    engine::layout::{Count, Layout},
     ops::{
         Ops, Unsupported, activation, attention_decode, attention_prefill, embed, experts, gather,
         gemm::{self, Output, Target},
@@ -388,8 +388,11 @@ impl Forward<'_> {
         let routing = &mut buffers.routing;
         let problem =
             routing::Problem { rows, experts, per_token, router, tile_rows: plan.tile_rows() };
+        let live = self.layout.counts.start + Count::Rows as usize;
         let args = routing::Args {
             logits: routing.logits.view(),
+            // What fills a captured step up must not fetch experts.
+            live: Some(self.block.slice(live..live + 1)),
             correction: weights.correction.map(|correction| self.decoder.vector(correction)),
             chosen: routing.chosen.view_mut(),
             weights: routing.weights.view_mut(),

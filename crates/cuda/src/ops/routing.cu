@@ -2,6 +2,7 @@
 // shapes    route: logits [rows, experts] f32, correction [experts] f32 or none; chosen i32 and weights f32 [rows, per_token]
 //           deal: chosen [visits]; order i32 [visits]: visits expert by expert; tiles [..]: up to `tile_rows` places of the order
 //           with one expert each; tile_count
+//           live != 0: *live <= rows is read on the device; rows past it visit nobody
 // mapping   route: a warp a token, expert i a score of lane i % 32. deal: one block; counts, prefix sums, places by counting.
 //           few tokens: one block does both
 // numerics  as ops/routing.rs of the cpu backend: of equal scores the lower number wins. Within an expert the order of visits is
@@ -15,6 +16,7 @@ struct RouteParams {
     uint64_t correction;  // 0: none
     uint64_t chosen;
     uint64_t weights;
+    uint64_t live;        // 0: rows
     uint32_t rows;
     uint32_t experts;
     uint32_t per_token;
@@ -24,7 +26,11 @@ struct RouteParams {
     uint32_t normalise;
     float scale;
 };
-static_assert(sizeof(RouteParams) == 64, "mirrored in routing.rs");
+static_assert(sizeof(RouteParams) == 72, "mirrored in routing.rs");
+
+__device__ __forceinline__ uint32_t live_rows(uint64_t live, uint32_t rows) {
+    return live ? min(*reinterpret_cast<const uint32_t*>(live), rows) : rows;
+}
 
 constexpr uint32_t WARPS = 4;
 constexpr float OUT = -INFINITY, LOWEST = -3.402823466e38f;
@@ -43,6 +49,7 @@ __device__ __forceinline__ void warp_best(float& value, uint32_t& index) {
 template <int EACH>
 __device__ __forceinline__ void leave_groups_out(const RouteParams& p, float (&rank)[EACH], float* ranks) {
     const uint32_t lane = threadIdx.x % 32, size = p.experts / p.groups;
+    __syncwarp(); // the token before may still be looked at
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (i * 32 + lane < p.experts) ranks[i * 32 + lane] = rank[i];
@@ -142,7 +149,7 @@ template <int EACH> __device__ __forceinline__ void route(const RouteParams& p, 
         const uint32_t warp = threadIdx.x / 32, row = blockIdx.x * WARPS + warp;                                \
         pdl_launch();                                                                                           \
         pdl_wait();                                                                                             \
-        if (row < p.rows) route<EACH>(p, row, ranks[warp]);                                                     \
+        if (row < live_rows(p.live, p.rows)) route<EACH>(p, row, ranks[warp]);                                  \
     }
 ROUTE(1)
 ROUTE(4)
@@ -154,12 +161,13 @@ struct DealParams {
     uint64_t order;
     uint64_t tiles;      // {expert, first place of the order, places, 0}
     uint64_t tile_count;
-    uint32_t visits;
+    uint64_t live;       // 0: rows
+    uint32_t rows;
+    uint32_t per_token;
     uint32_t experts;
     uint32_t tile_rows;
-    uint32_t reserved;
 };
-static_assert(sizeof(DealParams) == 48, "mirrored in routing.rs");
+static_assert(sizeof(DealParams) == 56, "mirrored in routing.rs");
 
 constexpr uint32_t DEALERS = 1024;
 
@@ -192,10 +200,10 @@ __device__ __forceinline__ void deal_out(const DealParams& p) {
     const uint32_t* chosen = reinterpret_cast<const uint32_t*>(p.chosen);
     uint32_t* order = reinterpret_cast<uint32_t*>(p.order);
     uint4* tiles = reinterpret_cast<uint4*>(p.tiles);
-    const uint32_t expert = threadIdx.x;
+    const uint32_t expert = threadIdx.x, visits = live_rows(p.live, p.rows) * p.per_token;
     places[expert] = 0;
     __syncthreads();
-    for (uint32_t visit = threadIdx.x; visit < p.visits; visit += DEALERS) atomicAdd(&places[chosen[visit]], 1);
+    for (uint32_t visit = threadIdx.x; visit < visits; visit += DEALERS) atomicAdd(&places[chosen[visit]], 1);
     __syncthreads();
     const uint32_t count = places[expert], own_tiles = (count + p.tile_rows - 1) / p.tile_rows;
     uint32_t total, total_tiles;
@@ -208,7 +216,7 @@ __device__ __forceinline__ void deal_out(const DealParams& p) {
     if (threadIdx.x == 0) *reinterpret_cast<uint32_t*>(p.tile_count) = total_tiles;
     places[expert] = first;
     __syncthreads();
-    for (uint32_t visit = threadIdx.x; visit < p.visits; visit += DEALERS) order[atomicAdd(&places[chosen[visit]], 1)] = visit;
+    for (uint32_t visit = threadIdx.x; visit < visits; visit += DEALERS) order[atomicAdd(&places[chosen[visit]], 1)] = visit;
 }
 
 extern "C" __global__ void __launch_bounds__(DEALERS) deal(const __grid_constant__ DealParams p) {
@@ -221,16 +229,17 @@ struct FewParams {
     RouteParams route;
     DealParams deal;
 };
-static_assert(sizeof(FewParams) == 112, "mirrored in routing.rs");
+static_assert(sizeof(FewParams) == 128, "mirrored in routing.rs");
 
-// Up to a token a warp.
+// Up to two tokens a warp.
 #define ROUTE_FEW(EACH)                                                                                          \
     extern "C" __global__ void __launch_bounds__(DEALERS) route_few_##EACH(const __grid_constant__ FewParams p) { \
         __shared__ float ranks[DEALERS / 32][EACH * 32];                                                         \
         const uint32_t warp = threadIdx.x / 32;                                                                  \
         pdl_launch();                                                                                            \
         pdl_wait();                                                                                              \
-        if (warp < p.route.rows) route<EACH>(p.route, warp, ranks[warp]);                                        \
+        const uint32_t rows = live_rows(p.route.live, p.route.rows);                                             \
+        for (uint32_t row = warp; row < rows; row += DEALERS / 32) route<EACH>(p.route, row, ranks[warp]);       \
         __syncthreads();                                                                                         \
         deal_out(p.deal);                                                                                        \
     }

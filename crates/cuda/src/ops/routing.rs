@@ -22,8 +22,8 @@ const ROUTES: [(usize, &str); 4] =
 
 /// The same for one block that deals as well, up to [`FEW`] tokens.
 const ROUTES_FEW: [&str; 3] = ["route_few_1", "route_few_4", "route_few_8"];
-/// Tokens that one block routes, one a warp.
-const FEW: usize = DEALERS as usize / 32;
+/// Tokens that one block routes, two a warp.
+const FEW: usize = 2 * DEALERS as usize / 32;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +66,8 @@ pub struct ExpertTile {
 pub struct Args<'a> {
     /// `[rows, experts]`: the router's outputs.
     pub logits: View<'a, f32>,
+    /// `[1]`: how many rows count, where that is not all; the others visit nobody.
+    pub live: Option<View<'a, u32>>,
     /// `[experts]`, where the router has a correction.
     pub correction: Option<View<'a, f32>>,
     /// `[rows, per_token]`: the experts of each token, the best first.
@@ -87,6 +89,7 @@ struct RouteParams {
     correction: u64,
     chosen: u64,
     weights: u64,
+    live: u64,
     rows: u32,
     experts: u32,
     per_token: u32,
@@ -96,7 +99,7 @@ struct RouteParams {
     normalise: u32,
     scale: f32,
 }
-const _: () = assert!(size_of::<RouteParams>() == 64);
+const _: () = assert!(size_of::<RouteParams>() == 72);
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -105,12 +108,13 @@ struct DealParams {
     order: u64,
     tiles: u64,
     tile_count: u64,
-    visits: u32,
+    live: u64,
+    rows: u32,
+    per_token: u32,
     experts: u32,
     tile_rows: u32,
-    reserved: u32,
 }
-const _: () = assert!(size_of::<DealParams>() == 48);
+const _: () = assert!(size_of::<DealParams>() == 56);
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -118,7 +122,7 @@ struct FewParams {
     route: RouteParams,
     deal: DealParams,
 }
-const _: () = assert!(size_of::<FewParams>() == 112);
+const _: () = assert!(size_of::<FewParams>() == 128);
 
 /// The kernels.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +193,7 @@ impl Routing {
         let correction = args.correction.as_ref().map_or(0, |view| view.len());
         Lengths::of("routing")
             .at_least("logits", args.logits.len(), rows * experts)
+            .at_least("live", args.live.as_ref().map_or(1, |view| view.len()), 1)
             .at_least("correction", correction, if router.correction { experts } else { 0 })
             .at_least("chosen", args.chosen.len(), visits)
             .at_least("weights", args.weights.len(), visits)
@@ -205,6 +210,7 @@ impl Routing {
             correction: correction.map_or(0, |view| view.address()),
             chosen: args.chosen.address(),
             weights: args.weights.address(),
+            live: args.live.map_or(0, |view| view.address()),
             rows: rows as u32,
             experts: experts as u32,
             per_token: per_token as u32,
@@ -219,10 +225,11 @@ impl Routing {
             order: args.order.address(),
             tiles: args.tiles.address(),
             tile_count: args.tile_count.address(),
-            visits: visits as u32,
+            live: routing.live,
+            rows: rows as u32,
+            per_token: per_token as u32,
             experts: experts as u32,
             tile_rows: tile_rows as u32,
-            reserved: 0,
         };
         let dealers = Shape::linear(1, DEALERS);
         if let Some(few) = self.few.get(route).filter(|_| rows <= FEW) {

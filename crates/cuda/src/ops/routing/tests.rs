@@ -99,6 +99,7 @@ fn run(
     problem: &Problem,
     logits: &[f32],
     correction: &[f32],
+    live: Option<usize>,
     findings: &mut Findings,
 ) -> Seen {
     let case = format!("{problem:?}");
@@ -108,8 +109,10 @@ fn run(
     let mut order = device.put(&vec![u32::MAX; problem.visits()]);
     let mut tiles = device.put(&vec![ExpertTile::zeroed(); problem.most_tiles()]);
     let mut tile_count = device.put(&[0u32]);
+    let live_rows = live.map(|live| device.put(&[live as u32]));
     let args = Args {
         logits: logits.view(),
+        live: live_rows.as_ref().map(Guarded::view),
         correction: problem.router.correction.then_some(correction.view()),
         chosen: chosen.view_mut(),
         weights: weights.view_mut(),
@@ -164,7 +167,7 @@ fn experts_and_weights_are_the_references() {
         let count = problem.rows * problem.experts;
         let logits: Vec<f32> = (0..count).map(|_| (rng.f32() - 0.5) * 12.0).collect();
         let correction: Vec<f32> = (0..problem.experts).map(|_| rng.f32() - 0.7).collect();
-        let seen = run(&device, &op, &problem, &logits, &correction, &mut findings);
+        let seen = run(&device, &op, &problem, &logits, &correction, None, &mut findings);
         check_deal(&case, &problem, &seen, &mut findings);
         let wanted: Vec<(u32, f64)> = logits
             .chunks(problem.experts)
@@ -210,13 +213,36 @@ fn of_equal_scores_the_first_win_and_what_is_no_number_comes_last() {
     logits[100..200].fill(f32::NAN);
     (logits[140], logits[107], logits[199]) = (1.0, 2.0, -3.0);
     (logits[250], logits[203]) = (f32::INFINITY, f32::NEG_INFINITY);
-    let seen = run(&device, &op, &problem, &logits, &[0.0; 100], &mut findings);
+    let seen = run(&device, &op, &problem, &logits, &[0.0; 100], None, &mut findings);
     check_deal("equal scores", &problem, &seen, &mut findings);
     findings.finish();
     assert_eq!(seen.chosen[..6], [0, 1, 2, 3, 4, 5]);
     assert_eq!(seen.chosen[6..9], [7, 40, 99]);
     assert_eq!(seen.chosen[9..12], [0, 1, 2]);
     assert_eq!(seen.chosen[12..15], [50, 0, 1]);
+}
+
+#[test]
+fn rows_that_do_not_count_visit_nobody() {
+    let Some(device) = Device::open() else { return };
+    let op = Routing::load(&device.gpu).unwrap();
+    let mut findings = Findings::default();
+    let mut rng = fastrand::Rng::with_seed(8);
+    for (rows, live) in [(8, 5), (40, 33), (64, 1), (64, 0), (100, 99), (100, 700)] {
+        let problem = Problem { rows, experts: 60, per_token: 4, router: SOFTMAX, tile_rows: 16 };
+        let logits: Vec<f32> = (0..rows * 60).map(|_| rng.f32()).collect();
+        let mut seen = run(&device, &op, &problem, &logits, &[], Some(live), &mut findings);
+        let counted = Problem { rows: live.min(rows), ..problem };
+        let untouched = seen.order.split_off(counted.visits());
+        check_deal(&format!("{live} of {rows}"), &counted, &seen, &mut findings);
+        let is_left =
+            untouched.iter().chain(&seen.chosen[counted.visits()..]).all(|word| *word == u32::MAX);
+        if !is_left {
+            findings
+                .push(&format!("{live} of {rows}"), "a row that does not count visits".to_owned());
+        }
+    }
+    findings.finish();
 }
 
 #[test]
